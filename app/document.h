@@ -1,0 +1,112 @@
+// The one owner of what is open. Commands change it, everything else reads its snapshots.
+//
+// Seeking, searching, scanning and loading run on its workers; a newer request replaces an older one
+// (generation numbers), and stale results are dropped. No Qt. All methods are for one thread (the
+// window's, or the command line's); `notify` is called from workers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/attention/cpu_runner.h"
+#include "engine/attention/ledger.h"
+#include "engine/attention/scan.h"
+#include "engine/attention/trace.h"
+#include "engine/files/problem_file.h"
+#include "viz/stage.h"
+
+namespace flashscope {
+
+// A long job that the person can see and cancel: a search, a full run, loading a file.
+struct JobStatus {
+  std::string what;           // "Searching the next NaN"; empty: none
+  double fraction = 0;        // 0..1
+};
+
+class Document {
+ public:
+  explicit Document(std::function<void()> notify = {});
+  ~Document();
+  Document(const Document&) = delete;
+
+  // ---- commands. Those that change problem, mask or recipe can be undone.
+  void open(const ProblemFiles& files);        // in the background; on failure `message` and nothing lost
+  void set_problem(std::shared_ptr<const Problem> problem, std::vector<std::string> found = {});
+  // Re-plans at once and keeps the place: same (head, row, key, stage), or the nearest. An invalid recipe
+  // sets `message` and changes nothing.
+  void set_recipe(const Recipe& recipe);
+  void set_mask(const Mask& mask);
+  void set_recipe_and_mask(const Recipe& recipe, const Mask& mask);  // one undo step
+  void set_scale(double scale);
+  void undo();
+  void redo();
+  bool can_undo() const;
+  bool can_redo() const;
+
+  void seek(std::int64_t K);                   // returns at once
+  void step(std::int64_t by);                  // relative to the requested place
+  void step_tile(int direction);               // next or previous tile
+  void step_head(std::int64_t head);
+  void seek_tile(std::int64_t i, std::int64_t j);
+  void seek_row(std::int64_t head, std::int64_t row);
+  void find(EventKind kind, bool forward);     // a job; seeks there when found, else `message`
+  void run_full();                             // a job; `report` when done
+  void cancel_job();
+  void hover_row(std::int64_t row);            // -1: none
+  void pin_row(std::int64_t row, bool pinned);
+  void request_history(std::int64_t head, std::int64_t row);
+  void request_events(unsigned kinds, std::int64_t first, std::int64_t count);
+
+  // ---- reading. poll() takes over finished results; call it after notify. Returns whether anything changed.
+  bool poll();
+  void wait_idle();                            // until no seek or job is pending (tests, command line)
+
+  const std::shared_ptr<const Problem>& problem() const;
+  const Recipe& recipe() const;
+  std::int64_t requested_K() const;            // where the person wants to be; state may lag behind
+  const viz::StageData& stage() const;         // everything for the stage, kept current by poll()
+  const std::vector<std::string>& found() const;  // of the last opened file
+  JobStatus job() const;
+  const std::string& message() const;          // last error or notice; empty
+  void clear_message();
+  std::shared_ptr<const Report> report() const;  // of the last full run under this problem and recipe
+  std::shared_ptr<const Scan> scan() const;
+
+  struct History {
+    std::int64_t head = 0, row = 0;
+    std::vector<RowHistoryEntry> entries;
+  };
+  std::shared_ptr<const History> history() const;
+  struct EventPage {
+    unsigned kinds = 0;
+    std::int64_t first = 0;
+    std::vector<Event> events;
+  };
+  std::shared_ptr<const EventPage> events() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The built-in demo: codelm layer 1, head 2 (its kv head 1), causal top-left. Throws InputError.
+std::shared_ptr<const Problem> demo_problem();
+Recipe demo_recipe();  // flash2, Br 128, Bc 64, forward, guard none
+
+// "The first three minutes": five lines, each a recipe that a click sets, with its numbers *computed*.
+struct FirstMinute {
+  Recipe recipe;
+  std::string title;  // what to do and what to look at
+};
+std::vector<FirstMinute> first_three_minutes();
+struct FirstMinuteNumbers {
+  std::int64_t nan_rows = 0, rescales = 0, tiles_visited = 0, bytes = 0;
+  std::optional<std::string> first_nan;  // "tile (0, 1), row 0: (-inf) - (-inf)"
+};
+FirstMinuteNumbers compute(const Problem& problem, const FirstMinute& line);
+
+}  // namespace flashscope

@@ -1,0 +1,40 @@
+// Where a NaN is born: which rows are NaN, the first NaN in any state that reaches O, and its cause.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <string_view>
+#include <vector>
+
+#include "engine/attention/trace.h"
+
+namespace flashscope {
+
+enum class Cause {
+  q_nan, k_nan, v_nan, mask_nan, zero_times_nan, inf_minus_inf, fp16_overflow, mask_overflow, empty_row, div_zero
+};
+std::string_view name(Cause cause);
+
+struct FirstNan {
+  std::int64_t head = 0, step = 0;  // state number K in which it is first seen
+  std::int64_t i = 0, j = 0;        // j is -1 at finish
+  std::int64_t row = 0, key = -1;   // key: the column of S or P, or row of V, where there is one
+  Stage stage = Stage::scores;
+  Cause cause = Cause::inf_minus_inf;
+};
+
+struct Diagnosis {
+  std::vector<std::vector<std::int64_t>> nan_rows;    // per head, ascending
+  std::vector<std::vector<std::int64_t>> empty_rows;  // per head
+  std::optional<FirstNan> first_nan;
+  MaskSummary mask;
+};
+
+// Runs the problem under the recipe and traces the first NaN. Throws InputError, Cancelled.
+Diagnosis diagnose(std::shared_ptr<const Problem> problem, const Recipe& recipe, int threads = 0,
+                   std::stop_token stop = {}, const Progress& progress = {});
+// The first NaN of one row, if any.
+std::optional<FirstNan> first_nan_of_row(Trace& trace, std::int64_t head, std::int64_t row, std::stop_token stop = {});
+
+}  // namespace flashscope
