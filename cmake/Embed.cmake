@@ -23,7 +23,7 @@ function(flashscope_embed target function)
   file(CONFIGURE OUTPUT ${header} @ONLY CONTENT
 "#pragma once\n#include <cstddef>\n#include <span>\n#include <string_view>\nnamespace flashscope {\n// The embedded file of that name, or an empty span.\nstd::span<const std::byte> @function@(std::string_view name);\n}  // namespace flashscope\n")
   file(CONFIGURE OUTPUT ${source} @ONLY CONTENT
-"#include \"embedded/@function@.h\"\n@externs@namespace flashscope {\nstd::span<const std::byte> @function@(std::string_view name) {\n@cases@  return {};\n}\n}  // namespace flashscope\n")
+"#include \"embedded/@function@.h\"\n@externs@namespace flashscope {\nstd::span<const std::byte> @function@([[maybe_unused]] std::string_view name) {\n@cases@  return {};\n}\n}  // namespace flashscope\n")
   target_sources(${target} PRIVATE ${source})
   set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES OBJECT_DEPENDS "${paths}")
 endfunction()
