@@ -12,8 +12,7 @@ void* MemoryMeter::do_allocate(std::size_t bytes, std::size_t alignment) {
   void* pointer = ::operator new(bytes, std::align_val_t(std::max(alignment, kAlignment)));
   const std::int64_t now = current_ += static_cast<std::int64_t>(bytes);
   std::int64_t seen = peak_.load();
-  while (now > seen && !peak_.compare_exchange_weak(seen, now)) {
-  }
+  while (now > seen && !peak_.compare_exchange_weak(seen, now)) {}
   return pointer;
 }
 

@@ -27,8 +27,8 @@ struct Report {
   std::string kernel;  // "fold, AVX3"
   Shape shape;
   Recipe recipe;
-  Buffer<double> O;    // heads x Nq x dv, exact values of the run
-  Buffer<double> LSE;  // heads x Nq
+  Buffer<double> O;                                 // heads x Nq x dv, exact values of the run
+  Buffer<double> LSE;                               // heads x Nq
   std::vector<std::vector<std::int64_t>> nan_rows;  // per head, ascending
   std::int64_t nan_row_count = 0;
   std::optional<ErrorReport> error;  // none with --check none

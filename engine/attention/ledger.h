@@ -49,7 +49,7 @@ struct ElementsAndBytes {
 // One transfer of one step: what moves, from where in HBM.
 struct Transfer {
   Operand operand = Operand::Q;
-  bool read = true;                          // HBM -> chip
+  bool read = true;                           // HBM -> chip
   std::int64_t row0 = 0, rows = 0, cols = 0;  // rows of the operand that move (S, P, mask: col0 too)
   std::int64_t col0 = 0;
   std::int64_t elements = 0, bytes = 0;

@@ -45,7 +45,7 @@ inline void set_keep(KeepMask& mask, std::int64_t h, std::int64_t r, std::int64_
 // An additive bias (heads, Nq, Nk), added to the scaled scores; may be 1 in any dimension.
 struct Bias {
   std::int64_t heads = 1, rows = 1, cols = 1;
-  Buffer<float> f32;   // used unless the file held float64
+  Buffer<float> f32;  // used unless the file held float64
   Buffer<double> f64;
   int element_bytes = 4;  // size of the file's element type, for the traffic
   double at(std::int64_t h, std::int64_t r, std::int64_t c) const {
@@ -57,7 +57,7 @@ struct Bias {
 
 struct Band {
   static constexpr std::int64_t kOpen = std::int64_t{1} << 60;  // no bound on that side
-  std::int64_t lo = -kOpen, hi = kOpen;  // row r sees [r + lo, r + hi)
+  std::int64_t lo = -kOpen, hi = kOpen;                         // row r sees [r + lo, r + hi)
 };
 
 struct Mask {
@@ -75,6 +75,9 @@ Band band(const Mask& mask, std::int64_t Nq, std::int64_t Nk);
 // The keys that causal and window leave to row r: [first, second), empty when first >= second.
 std::pair<std::int64_t, std::int64_t> band_keys(const Band& band, std::int64_t Nk, std::int64_t r);
 bool visible(const Mask& mask, const Band& band, std::int64_t h, std::int64_t r, std::int64_t c);
+// Whether row r sees any key of [first, last), which lies in [0, Nk).
+bool any_visible(const Mask& mask, const Band& band, std::int64_t h, std::int64_t r, std::int64_t first,
+                 std::int64_t last);
 std::int64_t visible_keys(const Mask& mask, std::int64_t Nq, std::int64_t Nk, std::int64_t h, std::int64_t r);
 
 // What the mask does, counted over all heads it tells apart. Cells beyond Nq x Nk are not counted.

@@ -33,19 +33,19 @@ inline constexpr std::int64_t kLane = 16;  // lanes are a multiple of this; one 
 // The state (m, l, O) of one row block after some folds: what a keyframe holds.
 template <class T>
 struct RowBlockState {
-  Buffer<T> m, l, O;             // [lanes], [lanes], [dv][lanes]
-  std::int64_t folded = 0;       // visited tiles folded in completely
+  Buffer<T> m, l, O;        // [lanes], [lanes], [dv][lanes]
+  std::int64_t folded = 0;  // visited tiles folded in completely
 };
 
 // What one tile did, counted while it was folded (only by fold_tile_counted). Rows, not cells,
 // except where said otherwise.
 struct TileCounts {
-  double largest_score = 0;      // of visible, non-NaN scores; -inf where there are none
-  std::int32_t rescaled = 0;     // maxima that grew from a finite value
-  std::int32_t first_max = 0;    // first finite maxima
-  std::int32_t new_nan = 0;      // rows whose (l, O) became NaN in this tile
-  std::int32_t new_inf = 0;      // rows in which +inf first appeared in m, l or O in this tile
-  std::int64_t nan_cells = 0;    // NaN cells of P
+  double largest_score = 0;    // of visible, non-NaN scores; -inf where there are none
+  std::int32_t rescaled = 0;   // maxima that grew from a finite value
+  std::int32_t first_max = 0;  // first finite maxima
+  std::int32_t new_nan = 0;    // rows whose (l, O) became NaN in this tile
+  std::int32_t new_inf = 0;    // rows in which +inf first appeared in m, l or O in this tile
+  std::int64_t nan_cells = 0;  // NaN cells of P
 };
 
 template <class T>
@@ -85,16 +85,16 @@ class Fold {
   std::int64_t lanes() const { return lanes_; }
   std::int64_t col0() const { return col0_; }
   std::int64_t cols() const { return cols_; }
-  const T* S() const { return S_.data(); }            // [cols][lanes]; P in place after exponentials
+  const T* S() const { return S_.data(); }  // [cols][lanes]; P in place after exponentials
   const T* m() const { return m_.data(); }
-  const T* m_old() const { return m_old_.data(); }    // before the tile's max
+  const T* m_old() const { return m_old_.data(); }  // before the tile's max
   const T* l() const { return l_.data(); }
-  const T* alpha() const { return alpha_.data(); }    // exp(m_old - m_new), guards applied
+  const T* alpha() const { return alpha_.data(); }        // exp(m_old - m_new), guards applied
   const T* o_factor() const { return o_factor_.data(); }  // what O was multiplied by in rescale
   const T* row_sum() const { return row_sum_.data(); }    // sum over the tile of P; set by accumulate
-  const T* O() const { return O_.data(); }            // [dv][lanes]
-  const T* LSE() const { return LSE_.data(); }        // set by finish
-  std::vector<std::uint8_t> empty() const;            // per row: 1 = no visible key in the whole row
+  const T* O() const { return O_.data(); }                // [dv][lanes]
+  const T* LSE() const { return LSE_.data(); }            // set by finish
+  std::vector<std::uint8_t> empty() const;                // per row: 1 = no visible key in the whole row
 
  private:
   const Problem* problem_;

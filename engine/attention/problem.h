@@ -25,9 +25,9 @@ struct Shape {
 void check(const Shape& shape);
 
 struct Problem {
-  std::string name;  // of the file, or "random 7"
+  std::string name;                       // of the file, or "random 7"
   std::shared_ptr<const Tensor> q, k, v;  // shared, so that another mask costs no copy
-  double scale = 1;  // default 1 / sqrt(d)
+  double scale = 1;                       // default 1 / sqrt(d)
   Mask mask;
   // The answer that came with the file (o, lse), if any; same layout as O (H, Nq, dv), LSE (H, Nq, 1).
   std::shared_ptr<const Tensor> given_O, given_LSE;
@@ -35,9 +35,7 @@ struct Problem {
   const Tensor& Q() const { return *q; }
   const Tensor& K() const { return *k; }
   const Tensor& V() const { return *v; }
-  Shape shape() const {
-    return {q->heads, k->heads, q->rows, k->rows, q->cols, v->cols, q->type};
-  }
+  Shape shape() const { return {q->heads, k->heads, q->rows, k->rows, q->cols, v->cols, q->type}; }
   bool in_double() const { return q->type == DType::float64; }
 };
 
@@ -50,8 +48,8 @@ std::shared_ptr<const Problem> with_scale(std::shared_ptr<const Problem> problem
 
 // Philox4x32-10 with Box-Muller, standard normal, order Q, K, V, rounded to the type.
 // Element n of the sequence depends on (seed, n) only, so that a GPU draws the same.
-std::shared_ptr<const Problem> random_problem(const Shape& shape, std::uint64_t seed,
-                                              std::optional<double> scale = {}, Mask mask = {});
+std::shared_ptr<const Problem> random_problem(const Shape& shape, std::uint64_t seed, std::optional<double> scale = {},
+                                              Mask mask = {});
 double random_normal(std::uint64_t seed, std::uint64_t n);
 
 }  // namespace flashscope

@@ -21,8 +21,18 @@ enum class Normalise { end, each };
 enum class Numerators { running, tile };
 enum class MaskApply { select, add };
 enum class Defect {
-  none, no_rescale, no_rescale_l, no_rescale_o, inverse_rescale, tile_max, local_causal, unscaled,
-  double_scale, no_final_divide, unmasked_tail, finite_sentinel
+  none,
+  no_rescale,
+  no_rescale_l,
+  no_rescale_o,
+  inverse_rescale,
+  tile_max,
+  local_causal,
+  unscaled,
+  double_scale,
+  no_final_divide,
+  unmasked_tail,
+  finite_sentinel
 };
 
 std::string_view name(Algorithm);
@@ -53,8 +63,8 @@ struct Recipe {
   Numerators numerators = Numerators::running;
   MaskApply mask_apply = MaskApply::select;
   Defect defect = Defect::none;
-  double sentinel = -1e4;       // of finite_sentinel
-  bool sentinel_added = false;  // added to the score instead of replacing it
+  double sentinel = -1e4;            // of finite_sentinel
+  bool sentinel_added = false;       // added to the score instead of replacing it
   std::optional<std::int64_t> sram;  // the budget M in elements that Br and Bc came from, if any
 
   Normalise normalised() const {

@@ -41,8 +41,8 @@ void plain_rows(const Problem& problem, std::int64_t head, std::int64_t row0, st
 
 // error_vs_float64: largest |O - reference| over the checked rows; NaN rows counted apart.
 struct ErrorReport {
-  double max = 0;               // over rows where neither side is NaN
-  double tolerance = 0;         // 2 x plain attention's max error + 2 ulp of max |V|; 1e-12 for float64
+  double max = 0;        // over rows where neither side is NaN
+  double tolerance = 0;  // 2 x plain attention's max error + 2 ulp of max |V|; 1e-12 for float64
   std::int64_t rows_checked = 0, rows = 0;
   std::int64_t nan_mismatch = 0;  // checked rows where exactly one side has a NaN
   std::int64_t worst_head = 0, worst_row = 0;

@@ -10,7 +10,7 @@
 namespace flashscope {
 
 struct RowChunk {
-  std::vector<double> scores;       // of this chunk
+  std::vector<double> scores;  // of this chunk
   double tile_max = 0, m = 0, alpha = 0, l = 0, l_without_rescale = 0;
   std::optional<double> o, o_without_rescale;  // un-normalised, where values were given
 };
@@ -18,8 +18,8 @@ struct RowChunk {
 struct RowDemo {
   std::vector<RowChunk> chunks;
   double LSE = 0;
-  std::vector<double> weights;      // softmax of the row by the online m and l
-  double max_error = 0;             // against the whole-row softmax
+  std::vector<double> weights;  // softmax of the row by the online m and l
+  double max_error = 0;         // against the whole-row softmax
   double max_error_without_rescale = 0;
   std::optional<double> output, output_without_rescale;  // o / l
 };

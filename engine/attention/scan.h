@@ -15,17 +15,17 @@ namespace flashscope {
 
 // One cell of the map: `scale_i` x `scale_j` tiles of one head.
 struct MapCell {
-  float largest_score = 0;   // NaN: not reached, or no visited tile in it
-  float rescaled_rows = 0;   // sum
-  float softmax_mass = 0;    // sum over its rows of the weight on its keys, / rows: 0..1 a tile
-  float nan_cells = 0;       // NaN cells of P, and rows NaN
+  float largest_score = 0;  // NaN: not reached, or no visited tile in it
+  float rescaled_rows = 0;  // sum
+  float softmax_mass = 0;   // sum over its rows of the weight on its keys, / rows: 0..1 a tile
+  float nan_cells = 0;      // NaN cells of P, and rows NaN
 };
 
 struct ScanMap {
   std::int64_t head = 0;
-  std::int64_t rows = 0, cols = 0;      // cells
-  std::int64_t scale_i = 1, scale_j = 1;  // tiles a cell
-  std::vector<MapCell> cells;           // rows x cols
+  std::int64_t rows = 0, cols = 0;           // cells
+  std::int64_t scale_i = 1, scale_j = 1;     // tiles a cell
+  std::vector<MapCell> cells;                // rows x cols
   std::vector<std::uint8_t> row_block_done;  // [rows] all row blocks of that cell row are scanned
   float max_score = 0, min_score = 0, max_rescaled = 0, max_mass = 0, max_nan = 0;
 };
@@ -52,7 +52,7 @@ class Scan {
   Scan(std::shared_ptr<const Problem> problem, const Recipe& recipe, std::int64_t from_K, int threads = 0);
   ~Scan();  // cancels and joins
 
-  void wait();             // until complete (tests, command line)
+  void wait();  // until complete (tests, command line)
   bool complete() const;
   std::uint64_t version() const;  // grows whenever more has been scanned
 

@@ -17,9 +17,26 @@
 namespace flashscope {
 
 enum class Stage : std::uint8_t {
-  load_q, load_k, scores, mask, max, exponentials, rescale, load_v, accumulate, finish, store,  // flash2
-  load_kv, load_rows, store_rows,                                                            // flash1
-  store_s, load_s, softmax, store_p, load_p, store_o                                          // standard
+  load_q,
+  load_k,
+  scores,
+  mask,
+  max,
+  exponentials,
+  rescale,
+  load_v,
+  accumulate,
+  finish,
+  store,  // flash2
+  load_kv,
+  load_rows,
+  store_rows,  // flash1
+  store_s,
+  load_s,
+  softmax,
+  store_p,
+  load_p,
+  store_o  // standard
 };
 std::string_view name(Stage stage);
 
@@ -48,13 +65,13 @@ class Schedule {
   const Mask& mask() const;
   const Recipe& recipe() const;
 
-  std::int64_t Tr() const;  // row blocks, ceil(Nq / Br)
-  std::int64_t Tc() const;  // column blocks, ceil(Nk / Bc)
+  std::int64_t Tr() const;                  // row blocks, ceil(Nq / Br)
+  std::int64_t Tc() const;                  // column blocks, ceil(Nk / Bc)
   std::int64_t rows(std::int64_t i) const;  // real rows of row block i
   std::int64_t cols(std::int64_t j) const;  // real columns of column block j
 
   std::int64_t steps() const;
-  std::int64_t tiles() const;  // visited tiles over all heads; standard: Tr row strips a head count as tiles
+  std::int64_t tiles() const;       // visited tiles over all heads; standard: Tr row strips a head count as tiles
   Step step(std::int64_t k) const;  // 0 <= k < steps()
   // The number k with step(k) == that place; nothing if it is not visited.
   std::optional<std::int64_t> find(std::int64_t head, std::int64_t i, std::int64_t j, Stage stage) const;
@@ -65,9 +82,9 @@ class Schedule {
   bool visited(std::int64_t head, std::int64_t i, std::int64_t j) const;
 
   // The column blocks that row block i folds in, in the order in which it folds them.
-  std::int64_t visits(std::int64_t head, std::int64_t i) const;                          // how many
-  std::int64_t visit_j(std::int64_t head, std::int64_t i, std::int64_t n) const;         // the n-th
-  std::int64_t visit_index(std::int64_t head, std::int64_t i, std::int64_t j) const;     // inverse; -1
+  std::int64_t visits(std::int64_t head, std::int64_t i) const;                       // how many
+  std::int64_t visit_j(std::int64_t head, std::int64_t i, std::int64_t n) const;      // the n-th
+  std::int64_t visit_index(std::int64_t head, std::int64_t i, std::int64_t j) const;  // inverse; -1
   // Ordinal, in the order of steps, of the visited tile (head, i, j); -1 if it is not visited.
   std::int64_t tile_ordinal(std::int64_t head, std::int64_t i, std::int64_t j) const;
   Step tile_at(std::int64_t ordinal) const;  // its place; stage is the tile's first stage

@@ -20,12 +20,12 @@ DType parse_dtype(std::string_view text);  // throws InputError
 int size_of(DType type);                   // bytes of one element
 
 float half_to_float(std::uint16_t bits);
-std::uint16_t float_to_half(float value);      // round to nearest even
+std::uint16_t float_to_half(float value);  // round to nearest even
 float bfloat16_to_float(std::uint16_t bits);
-std::uint16_t float_to_bfloat16(float value);  // round to nearest even; NaN stays NaN
-double round_to(DType type, double value);     // nearest value of that type
+std::uint16_t float_to_bfloat16(float value);    // round to nearest even; NaN stays NaN
+double round_to(DType type, double value);       // nearest value of that type
 std::string hex_bits(DType type, double value);  // "0x3c00" for float16 1.0
-double ulp(DType type, double value);  // spacing of the type's numbers at |value|; NaN for non-finite
+double ulp(DType type, double value);            // spacing of the type's numbers at |value|; NaN for non-finite
 
 struct Tensor {
   DType type = DType::float32;

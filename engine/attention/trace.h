@@ -42,15 +42,15 @@ struct Event {
 // What exists in state K. A buffer that does not exist at this step is empty.
 struct TraceState {
   std::int64_t K = 0, steps = 0;
-  std::optional<Step> step;  // the step that led here: step(K - 1); none for K = 0
+  std::optional<Step> step;               // the step that led here: step(K - 1); none for K = 0
   std::int64_t head = 0, i = -1, j = -1;  // row and column block on the chip; -1: none
   std::int64_t row0 = 0, rows = 0, col0 = 0, cols = 0;
   TileClass tile_class = TileClass::full;
   std::int64_t folded = 0, visits = 0;  // tiles of this row block folded in completely, and to fold in all
   bool finished = false;
 
-  Matrix Q, K_tile, V, S, P;    // rows x d, cols x d, cols x dv, rows x cols (S masked once mask is done)
-  Matrix O;                     // rows x dv, as held on the chip (un-normalised for normalise end)
+  Matrix Q, K_tile, V, S, P;  // rows x d, cols x d, cols x dv, rows x cols (S masked once mask is done)
+  Matrix O;                   // rows x dv, as held on the chip (un-normalised for normalise end)
   std::vector<double> m, m_old, l, l_old, alpha, o_factor, row_sum, LSE;  // [rows]; empty before they exist
   std::vector<std::uint8_t> rescaled;  // [rows] 1: this tile's maximum grew from a finite value
   std::vector<std::uint8_t> visible;   // [rows x cols] 1: key visible; empty unless the tile is partial or empty
@@ -102,13 +102,13 @@ class Trace {
 
 // Checks of one row as if the loop stopped in that state: from the row's P over all keys seen so far.
 struct RowCheck {
-  std::int64_t visible_keys = 0, seen_keys = 0;  // in the whole row; of these, in tiles folded so far
-  double sum_p_over_l = 0;      // 1 up to rounding in a right run
-  double masked_weight = 0;     // softmax weight on keys that are not visible; 0 in a right run
-  double max_error = 0;         // |O/l - reference over the keys seen so far|, largest over dv
+  std::int64_t visible_keys = 0, seen_keys = 0;   // in the whole row; of these, in tiles folded so far
+  double sum_p_over_l = 0;                        // 1 up to rounding in a right run
+  double masked_weight = 0;                       // softmax weight on keys that are not visible; 0 in a right run
+  double max_error = 0;                           // |O/l - reference over the keys seen so far|, largest over dv
   std::vector<double> o_if_stopped, o_reference;  // [dv]
 };
-RowCheck check_row(const Problem& problem, const Schedule& schedule, const TraceState& state,
-                   std::int64_t row, std::stop_token stop = {});
+RowCheck check_row(const Problem& problem, const Schedule& schedule, const TraceState& state, std::int64_t row,
+                   std::stop_token stop = {});
 
 }  // namespace flashscope
