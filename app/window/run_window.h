@@ -1,0 +1,16 @@
+// The window's entry: makes the application, opens the document and runs until the window is closed.
+// Only in builds with FLASHSCOPE_WINDOW; the rest of the program knows nothing else of the window.
+#pragma once
+
+#include <filesystem>
+
+namespace flashscope {
+
+struct WindowOptions {
+  std::filesystem::path file;  // opened at start; empty: the built-in demo
+};
+
+// Returns the program's exit code. argc and argv are Qt's to edit, and must outlive the call.
+int run_window(int& argc, char** argv, const WindowOptions& options);
+
+}  // namespace flashscope
