@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# Every shell script of the project is clean under shellcheck.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+shellcheck -x app/run tests/run .ci/run cmake/*.sh tests/checks/*.sh
