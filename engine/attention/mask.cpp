@@ -79,13 +79,14 @@ MaskSummary summarise(const Mask& mask) {
 
 namespace {
 
-// Whether any key of [first, last) is kept: a word at a time.
-bool any_kept(const KeepMask& mask, std::int64_t h, std::int64_t r, std::int64_t first, std::int64_t last) {
+// Whether any (or, for `wanted` false, any not) of the keys [first, last) is kept: a word at a time.
+bool any_kept(const KeepMask& mask, std::int64_t h, std::int64_t r, std::int64_t first, std::int64_t last,
+              bool wanted) {
   if (first >= last) return false;
-  if (mask.cols == 1) return mask.keep(h, r, 0);
+  if (mask.cols == 1) return mask.keep(h, r, 0) == wanted;
   const std::int64_t row = ((mask.heads == 1 ? 0 : h) * mask.rows + (mask.rows == 1 ? 0 : r)) * mask.words_per_row;
   for (std::int64_t word = first / 64; word * 64 < last; ++word) {
-    std::uint64_t bits = mask.bits[row + word];
+    std::uint64_t bits = wanted ? mask.bits[row + word] : ~mask.bits[row + word];
     if (word * 64 < first) bits &= ~std::uint64_t{0} << (first - word * 64);
     if (word * 64 + 64 > last) bits &= ~std::uint64_t{0} >> (word * 64 + 64 - last);
     if (bits) return true;
@@ -99,10 +100,21 @@ bool any_visible(const Mask& mask, const Band& limits, std::int64_t h, std::int6
                  std::int64_t last) {
   first = std::max(first, r + limits.lo), last = std::min(last, r + limits.hi);
   if (first >= last) return false;
-  if (!mask.bias) return !mask.keep || any_kept(*mask.keep, h, r, first, last);
+  if (!mask.bias) return !mask.keep || any_kept(*mask.keep, h, r, first, last, true);
   for (std::int64_t c = first; c < last; ++c)
     if (visible(mask, limits, h, r, c)) return true;
   return false;
+}
+
+bool all_visible(const Mask& mask, const Band& limits, std::int64_t h, std::int64_t r, std::int64_t first,
+                 std::int64_t last) {
+  if (first >= last) return true;
+  if (first < r + limits.lo || last > r + limits.hi) return false;
+  if (mask.keep && any_kept(*mask.keep, h, r, first, last, false)) return false;
+  if (mask.bias)
+    for (std::int64_t c = first; c < last; ++c)
+      if (!visible(mask, limits, h, r, c)) return false;
+  return true;
 }
 
 std::vector<std::int64_t> empty_rows(const Mask& mask, std::int64_t Nq, std::int64_t Nk, std::int64_t h) {

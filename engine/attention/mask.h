@@ -78,6 +78,9 @@ bool visible(const Mask& mask, const Band& band, std::int64_t h, std::int64_t r,
 // Whether row r sees any key of [first, last), which lies in [0, Nk).
 bool any_visible(const Mask& mask, const Band& band, std::int64_t h, std::int64_t r, std::int64_t first,
                  std::int64_t last);
+// Whether it sees all of them.
+bool all_visible(const Mask& mask, const Band& band, std::int64_t h, std::int64_t r, std::int64_t first,
+                 std::int64_t last);
 std::int64_t visible_keys(const Mask& mask, std::int64_t Nq, std::int64_t Nk, std::int64_t h, std::int64_t r);
 
 // What the mask does, counted over all heads it tells apart. Cells beyond Nq x Nk are not counted.
