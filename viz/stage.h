@@ -21,26 +21,26 @@ struct StageData {
   std::shared_ptr<const Problem> problem;
   std::shared_ptr<const Schedule> schedule;
   std::shared_ptr<const TraceState> state;
-  std::shared_ptr<const ScanMap> map;         // of state->head
-  std::shared_ptr<const ScanStrip> strip;     // of state->head
+  std::shared_ptr<const ScanMap> map;                    // of state->head
+  std::shared_ptr<const ScanStrip> strip;                // of state->head
   std::shared_ptr<const std::vector<float>> o_row_norm;  // of state->head, [Nq], NaN: not reached
   ScanTotals totals;
-  std::vector<Transfer> transfers;            // of state->step
+  std::vector<Transfer> transfers;                 // of state->step
   ElementsAndBytes traffic_so_far, traffic_total;  // counted
   Formula formula;
   std::int64_t standard_elements_total = 0, standard_elements_so_far = 0;  // "at the same progress"
   Minimum minimum;
   Saving saving;
   OnChip on_chip;
-  Footprint footprint;                        // of this algorithm
-  std::optional<RowCheck> check;              // of the row under the pointer or the first pinned row
+  Footprint footprint;            // of this algorithm
+  std::optional<RowCheck> check;  // of the row under the pointer or the first pinned row
   std::int64_t check_row = -1;
-  std::vector<std::int64_t> pinned_rows;      // query rows followed across steps
-  std::string title;                          // problem name
-  std::string conventions;                    // one line, always visible
-  std::string message;                        // one line for the person, e.g. an error; may be empty
-  bool busy = false;                          // a seek is running; the picture is of the last state
-  std::uint64_t version = 0;                  // changes whenever anything above changed
+  std::vector<std::int64_t> pinned_rows;  // query rows followed across steps
+  std::string title;                      // problem name
+  std::string conventions;                // one line, always visible
+  std::string message;                    // one line for the person, e.g. an error; may be empty
+  bool busy = false;                      // a seek is running; the picture is of the last state
+  std::uint64_t version = 0;              // changes whenever anything above changed
 };
 
 enum class MapColour { largest_score, rescaled_rows, softmax_mass, nan_count };
@@ -57,8 +57,8 @@ struct StageOptions {
 struct InputEvent {
   enum class Kind { move, leave, press, release, wheel, key_press, key_release, text } kind = Kind::move;
   float x = 0, y = 0;
-  int button = 0;          // 0 left, 1 right, 2 middle
-  float wheel = 0;         // notches, positive away from the person
+  int button = 0;   // 0 left, 1 right, 2 middle
+  float wheel = 0;  // notches, positive away from the person
   bool shift = false, ctrl = false, alt = false;
   bool double_click = false;
 };
@@ -71,22 +71,37 @@ struct StageInput {
 };
 
 namespace command {
-struct Seek { std::int64_t K; };                       // run strip, an event mark
-struct SeekTile { std::int64_t i, j; };                // tile map, HBM tiles
-struct HoverRow { std::int64_t row; };                 // -1: none
-struct PinRow { std::int64_t row; bool pinned; };
-struct SetMapColour { MapColour colour; };
-struct ToggleConvention { std::string which; };        // "causal", "empty-row", "guard", "skip": its other one, a click away
-struct Copy { std::string text; };
+struct Seek {
+  std::int64_t K;
+};  // run strip, an event mark
+struct SeekTile {
+  std::int64_t i, j;
+};  // tile map, HBM tiles
+struct HoverRow {
+  std::int64_t row;
+};  // -1: none
+struct PinRow {
+  std::int64_t row;
+  bool pinned;
+};
+struct SetMapColour {
+  MapColour colour;
+};
+struct ToggleConvention {
+  std::string which;
+};  // "causal", "empty-row", "guard", "skip": its other one, a click away
+struct Copy {
+  std::string text;
+};
 }  // namespace command
 using StageCommand = std::variant<command::Seek, command::SeekTile, command::HoverRow, command::PinRow,
                                   command::SetMapColour, command::ToggleConvention, command::Copy>;
 
 struct StageResult {
   std::vector<StageCommand> commands;
-  bool wants_frame = false;      // an animation runs: draw again soon
-  bool pointing_hand = false;    // cursor over something that can be clicked
-  std::string tooltip;           // plain text of what is under the pointer (also drawn); for accessibility and tests
+  bool wants_frame = false;    // an animation runs: draw again soon
+  bool pointing_hand = false;  // cursor over something that can be clicked
+  std::string tooltip;         // plain text of what is under the pointer (also drawn); for accessibility and tests
 };
 
 class Stage {

@@ -1,0 +1,179 @@
+#include "viz/formula_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "viz/words.h"
+
+namespace flashscope::viz {
+namespace {
+
+// One number of column `values` at row r of the block; NaN where it does not exist yet.
+double at(const std::vector<double>& values, std::int64_t r) {
+  return r >= 0 && r < static_cast<std::int64_t>(values.size()) ? values[r] : std::nan("");
+}
+
+bool any_nan(const Matrix& matrix, std::int64_t r) {
+  if (matrix.empty() || r < 0 || r >= matrix.rows) return false;
+  for (std::int64_t c = 0; c < matrix.cols; ++c)
+    if (std::isnan(matrix.at(r, c))) return true;
+  return false;
+}
+
+double row_maximum(const Matrix& S, std::int64_t r) {  // ignores NaN, as the fold does
+  double best = -std::numeric_limits<double>::infinity();
+  for (std::int64_t c = 0; c < S.cols; ++c) best = std::fmax(best, S.at(r, c));
+  return best;
+}
+
+FormulaLine transfer_line(const StageData& data) {
+  FormulaLine line;
+  std::string words, short_words;
+  std::int64_t total = 0;
+  for (const Transfer& t : data.transfers) {
+    const std::string tile = tile_name(*data.schedule, t);
+    words += fmt::format("{}{} [{} x {}] {}", words.empty() ? "" : " + ", tile, t.rows, t.cols, bytes(t.bytes));
+    short_words += fmt::format("{}{}", short_words.empty() ? "" : ", ", tile);
+    total += t.bytes;
+  }
+  const bool read = data.transfers.front().read;
+  const char* way = read ? "HBM -> chip" : "chip -> HBM";
+  if (std::any_of(data.transfers.begin(), data.transfers.end(), [read](const Transfer& t) { return t.read != read; }))
+    way = "HBM <-> chip";
+  line.texts = {fmt::format("{}:  {}", way, words), fmt::format("{}:  {}  {}", way, short_words, bytes(total))};
+  return line;
+}
+
+}  // namespace
+
+std::int64_t focus_row(const StageData& data, std::int64_t pointed_row) {
+  if (!data.state || data.state->i < 0 || data.state->rows == 0) return -1;
+  const TraceState& s = *data.state;
+  const auto on_chip = [&s](std::int64_t row) { return row >= s.row0 && row < s.row0 + s.rows; };
+  if (on_chip(pointed_row)) return pointed_row;
+  for (std::int64_t row : data.pinned_rows)
+    if (on_chip(row)) return row;
+  for (std::size_t r = 0; r < s.rescaled.size(); ++r)
+    if (s.rescaled[r]) return s.row0 + static_cast<std::int64_t>(r);
+  for (std::int64_t r = 0; r < s.rows; ++r)
+    if (any_nan(s.P, r) || (!s.l.empty() && std::isnan(at(s.l, r)))) return s.row0 + r;
+  return s.row0;
+}
+
+FormulaLine formula_line(const StageData& data, std::int64_t row, std::int64_t key) {
+  FormulaLine line;
+  if (!data.state || !data.problem || !data.schedule) return {{"Open a problem to step through it."}, false};
+  const TraceState& s = *data.state;
+  if (!s.step)
+    return {{"Step 0: nothing has moved yet. Every row starts with m = -inf, l = 0, O = 0.",
+             "Step 0: m = -inf, l = 0, O = 0"},
+            false};
+  if (!data.transfers.empty() && s.step->stage != TraceStage::finish) return transfer_line(data);
+  if (row < 0) return {{label(s.step->stage)}, false};
+
+  const std::int64_t r = row - s.row0;
+  const std::string head = fmt::format("row {}:  ", row);
+  const double m = at(s.m, r), m_old = at(s.m_old, r), l = at(s.l, r), l_old = at(s.l_old, r), alpha = at(s.alpha, r);
+  const std::int64_t c = std::clamp<std::int64_t>(key < 0 ? 0 : key - s.col0, 0, std::max<std::int64_t>(s.cols - 1, 0));
+  const auto say = [&](std::string text, std::string shorter) { line.texts = {head + text, head + shorter, shorter}; };
+
+  switch (s.step->stage) {
+    case TraceStage::scores: {
+      if (s.S.empty() || s.Q.empty() || s.K_tile.empty()) break;
+      double dot = 0;
+      for (std::int64_t k = 0; k < s.Q.cols; ++k) dot += s.Q.at(r, k) * s.K_tile.at(c, k);
+      const double value = s.S.at(r, c);
+      line.nan = std::isnan(value);
+      say(fmt::format("S[{}, {}] = scale * Q[{}].K[{}] = {} * {} = {}", row, s.col0 + c, row, s.col0 + c,
+                      number(data.problem->scale), number(dot), number(value)),
+          fmt::format("S = {} * {} = {}", number(data.problem->scale), number(dot), number(value)));
+      break;
+    }
+    case TraceStage::mask: {
+      std::int64_t seen = s.cols;
+      if (!s.visible.empty())
+        seen = std::count(s.visible.begin() + r * s.cols, s.visible.begin() + (r + 1) * s.cols, 1);
+      line.nan = any_nan(s.S, r);
+      say(fmt::format("{} of {} keys of this tile are visible; the others' scores become -inf", seen, s.cols),
+          fmt::format("{} of {} keys visible", seen, s.cols));
+      if (seen == s.cols)
+        say(fmt::format("all {} keys of this tile are visible: nothing to mask", s.cols), "nothing to mask");
+      break;
+    }
+    case TraceStage::max: {
+      line.nan = std::isnan(m);
+      const std::string tile = s.S.empty() ? "max S" : number(row_maximum(s.S, r));
+      say(fmt::format("m_new = max(m_old, max S[{},:]) = max({}, {}) = {}", row, number(m_old), tile, number(m)),
+          fmt::format("m_new = max({}, {}) = {}", number(m_old), tile, number(m)));
+      break;
+    }
+    case TraceStage::exponentials: {
+      if (s.P.empty()) break;
+      const double value = s.P.at(r, c);
+      line.nan = any_nan(s.P, r);
+      const std::string score = s.S.empty() ? "S" : number(s.S.at(r, c));
+      say(fmt::format("P[{}, {}] = exp(S - m_new) = exp({} - {}) = {}", row, s.col0 + c, score, number(m),
+                      number(value)),
+          fmt::format("P = exp({} - {}) = {}", score, number(m), number(value)));
+      break;
+    }
+    case TraceStage::rescale: {
+      line.nan = std::isnan(alpha) || std::isnan(l);
+      const std::string factor = number(s.o_factor.empty() ? alpha : at(s.o_factor, r));
+      const std::string exponent = fmt::format("exp({} - {}) = {}", number(m_old), number(m), number(alpha));
+      say(fmt::format("alpha = exp(m_old - m_new) = {}   l: {} -> {}   O[{},:] *= {}", exponent, number(l_old),
+                      number(l), row, factor),
+          fmt::format("alpha = {}   l: {} -> {}   O *= {}", exponent, number(l_old), number(l), factor));
+      break;
+    }
+    case TraceStage::accumulate: {
+      const double sum = at(s.row_sum, r);
+      line.nan = std::isnan(l) || any_nan(s.O, r);
+      if (s.row_sum.empty()) {
+        say(fmt::format("O[{},:] = P[{},:] V", row, row), "O = P V");
+        break;
+      }
+      say(fmt::format("l = {} + sum P[{},:] = {} + {} = {}   O[{},:] += P[{},:] V", number(l - sum), row,
+                      number(l - sum), number(sum), number(l), row, row),
+          fmt::format("l = {} + {} = {}   O += P V", number(l - sum), number(sum), number(l)));
+      break;
+    }
+    case TraceStage::softmax: {
+      line.nan = any_nan(s.P, r);
+      say(fmt::format("P[{},:] = exp(S - m) / l   with m = {}, l = {}", row, number(m), number(l)),
+          fmt::format("P = exp(S - {}) / {}", number(m), number(l)));
+      break;
+    }
+    case TraceStage::finish: {
+      const double lse = at(s.LSE, r);
+      line.nan = std::isnan(lse) || any_nan(s.O, r);
+      const bool divides = data.schedule->recipe().normalised() == Normalise::end &&
+                           data.schedule->recipe().defect != Defect::no_final_divide;
+      say(fmt::format("{}LSE = m + ln l = {} + {} = {}", divides ? fmt::format("O[{},:] /= {}   ", row, number(l)) : "",
+                      number(m), number(std::log(l)), number(lse)),
+          fmt::format("{}LSE = {}", divides ? fmt::format("O /= {}   ", number(l)) : "", number(lse)));
+      break;
+    }
+    default:
+      break;
+  }
+  if (line.texts.empty()) line.texts = {label(s.step->stage)};
+  return line;
+}
+
+std::vector<std::string> check_line(const StageData& data) {
+  if (!data.check || data.check_row < 0) return {};
+  const RowCheck& check = *data.check;
+  const std::string head = fmt::format("row {} if stopped now: ", data.check_row);
+  const std::string error = fmt::format("max |O/l - reference| = {:.2g}", check.max_error);
+  const std::string keys = fmt::format("{} of {} visible keys seen", count(check.seen_keys), count(check.visible_keys));
+  const std::string sums =
+      fmt::format("sum P/l = {:.7g}, weight on masked keys = {:.2g}", check.sum_p_over_l, check.masked_weight);
+  return {head + error + " over keys seen · " + keys + " · " + sums, head + error + " · " + keys + " · " + sums,
+          fmt::format("row {}: {} · {}", data.check_row, error, sums),
+          fmt::format("row {}: {}", data.check_row, error)};
+}
+
+}  // namespace flashscope::viz

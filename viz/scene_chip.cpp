@@ -1,0 +1,294 @@
+// The chip, laid out as the matrix product it is: a row reads across (Q, S, m, alpha, l, O), a column
+// reads down (K^T over S, V over O). Buffers that do not exist at this step leave an empty place.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "viz/scene_parts.h"
+#include "viz/words.h"
+
+namespace flashscope::viz {
+namespace {
+
+struct Slots {
+  Rect Q, K, V, S, m, alpha, l, O;
+};
+
+// Shares of a length by weight, none below `least` of it.
+template <std::size_t n>
+std::array<float, n> shares(std::array<double, n> weights, double least) {
+  double sum = 0;
+  for (double& w : weights) sum += w = std::sqrt(std::max(w, 1.0));  // square roots: tell sizes apart, stay readable
+  double total = 0;
+  for (double& w : weights) total += w = std::max(w / sum, least);
+  std::array<float, n> result;
+  for (std::size_t k = 0; k < n; ++k) result[k] = static_cast<float>(weights[k] / total);
+  return result;
+}
+
+Slots lay_out(const Rect& r, const TraceState& s, const Shape& shape, std::int64_t cols) {
+  constexpr float kLabelRow = 24, kBetween = 10;
+  const double rows = static_cast<double>(std::max<std::int64_t>(s.rows, 1));
+  const auto vertical = shares<2>({static_cast<double>(shape.d), rows}, 0.32);
+  const float height = r.h - 2 * kLabelRow - 4;
+  const float top = std::round(height * vertical[0]), bottom = height - top;
+  const float strip = bottom / static_cast<float>(rows) >= 20 && r.w > 500 ? 52 : 26;
+  const float gap = strip > 40 ? kBetween : 16;  // room for the word alpha
+  const float wide = r.w - 3 * strip - 2 * gap - 3 * kBetween - 2;
+  const auto horizontal =
+      shares<3>({static_cast<double>(shape.d), static_cast<double>(cols), static_cast<double>(shape.dv)}, 0.2);
+  const float q = std::round(wide * horizontal[0]), sw = std::round(wide * horizontal[1]), o = wide - q - sw;
+
+  Slots slots;
+  const float y0 = r.y + kLabelRow, y1 = y0 + top + kLabelRow + 4;
+  float x = r.x;
+  slots.Q = {x, y1, q, bottom};
+  x += q + kBetween;
+  slots.S = {x, y1, sw, bottom};
+  slots.K = {x, y0, sw, top};
+  x += sw + kBetween + 2;
+  slots.m = {x, y1, strip, bottom};
+  slots.alpha = {x + strip + gap, y1, strip, bottom};
+  slots.l = {x + 2 * (strip + gap), y1, strip, bottom};
+  x += 3 * strip + 2 * gap + kBetween;
+  slots.O = {x, y1, o, bottom};
+  slots.V = {x, y0, o, top};
+  return slots;
+}
+
+// Numbers inside the cells of a map, once they fit.
+void cell_numbers(Painter& p, const HeatMap& map, const HeatSource& source, const StageOptions& options, DType type) {
+  const float cell_w = map.rect.w / static_cast<float>(map.cols) / p.unit;
+  const float cell_h = map.rect.h / static_cast<float>(map.rows) / p.unit;
+  if (cell_w < 46 || cell_h < 18) return;
+  const float x0 = map.rect.x / p.unit, y0 = map.rect.y / p.unit;
+  const auto last_row = std::min<std::int64_t>(source.rows, static_cast<std::int64_t>(std::ceil(map.row0 + map.rows)));
+  const auto last_col = std::min<std::int64_t>(source.cols, static_cast<std::int64_t>(std::ceil(map.col0 + map.cols)));
+  for (auto r = static_cast<std::int64_t>(map.row0); r < last_row; ++r)
+    for (auto col = static_cast<std::int64_t>(map.col0); col < last_col; ++col) {
+      const Rect cell{x0 + static_cast<float>(col - map.col0) * cell_w, y0 + static_cast<float>(r - map.row0) * cell_h,
+                      cell_w, cell_h};
+      if (cell.x < x0 - 0.01f || cell.y < y0 - 0.01f) continue;
+      if (cell.right() > x0 + map.rect.w / p.unit + 0.5f || cell.bottom() > y0 + map.rect.h / p.unit + 0.5f) continue;
+      const double value = source.at(r, col);
+      const bool visible = !source.visible || source.visible[r * source.cols + col];
+      const HeatTexel texel = heat_texel(value, visible, map.range);
+      if (texel.mark == Mark::masked) continue;
+      const Colour under = texel.mark == Mark::value       ? lut(map.palette, options.dark)[texel.index]
+                           : texel.mark == Mark::minus_inf ? p.colours.well
+                                                           : p.colours.nan;
+      const bool light = 0.299 * under.r + 0.587 * under.g + 0.114 * under.b > 130;
+      const TextStyle style{kBody, Face::mono, light ? Colour{12, 14, 20, 255} : Colour{245, 247, 250, 255},
+                            Align::centre, false};
+      const std::string hex = options.show_hex ? hex_bits(type, value) : number(value);
+      const std::string candidates[] = {hex, number(value), fmt::format("{:.3g}", value), fmt::format("{:.2g}", value)};
+      for (const std::string& text : candidates)
+        if (p.width(text, style) <= cell_w - 2) {
+          p.text(cell, style, text);
+          break;
+        }
+    }
+}
+
+void map_of(Painter& p, const SceneContext& c, ChipBuffer buffer, const Rect& rect, bool follow_rows,
+            bool follow_cols) {
+  p.scene.chip[static_cast<int>(buffer)] = p.pixels(rect);
+  const HeatSource source = heat_source(c.data, buffer);
+  if (source.empty()) return;
+  const Camera& camera = c.input.camera;
+  HeatMap map;
+  map.buffer = buffer;
+  const auto rows = static_cast<double>(source.rows), cols = static_cast<double>(source.cols);
+  map.row0 = follow_rows ? camera.top * rows : 0;
+  map.rows = follow_rows ? (camera.bottom - camera.top) * rows : rows;
+  map.col0 = follow_cols ? camera.left * cols : 0;
+  map.cols = follow_cols ? (camera.right - camera.left) * cols : cols;
+  map.range = c.input.ranges[static_cast<int>(buffer)];
+  if (buffer == ChipBuffer::alpha) map.palette = Palette::alpha, map.range = {0, 1, true};
+  const HeatMap drawn = p.heat(rect, map);
+  cell_numbers(p, drawn, source, c.options, type_of(*c.data.problem, buffer));
+  Hit hit;
+  hit.target = Target::chip_cell, hit.what = static_cast<int>(buffer);
+  hit.row0 = map.row0, hit.rows = map.rows, hit.col0 = map.col0, hit.cols = map.cols;
+  p.hit(rect, hit);
+}
+
+// Which buffers a stage reads and which it makes, for their frames.
+struct Roles {
+  bool reads(ChipBuffer b) const { return in & (1u << static_cast<int>(b)); }
+  bool makes(ChipBuffer b) const { return out & (1u << static_cast<int>(b)); }
+  unsigned in = 0, out = 0;
+};
+Roles roles(TraceStage stage) {
+  const auto set = [](std::initializer_list<ChipBuffer> buffers) {
+    unsigned bits = 0;
+    for (ChipBuffer b : buffers) bits |= 1u << static_cast<int>(b);
+    return bits;
+  };
+  using enum ChipBuffer;
+  switch (stage) {
+    case TraceStage::load_q:
+      return {0, set({Q})};
+    case TraceStage::load_k:
+      return {0, set({K})};
+    case TraceStage::load_v:
+      return {0, set({V})};
+    case TraceStage::load_kv:
+      return {0, set({K, V})};
+    case TraceStage::load_rows:
+      return {0, set({Q, O, m, l})};
+    case TraceStage::scores:
+      return {set({Q, K}), set({S})};
+    case TraceStage::mask:
+      return {0, set({S})};
+    case TraceStage::max:
+      return {set({S}), set({m})};
+    case TraceStage::exponentials:
+      return {set({S, m}), set({P})};
+    case TraceStage::rescale:
+      return {set({m}), set({alpha, l, O})};
+    case TraceStage::accumulate:
+      return {set({P, V}), set({l, O})};
+    case TraceStage::softmax:
+      return {set({S}), set({P, m, l})};
+    case TraceStage::finish:
+      return {set({m, l}), set({O, LSE})};
+    case TraceStage::load_s:
+      return {0, set({S})};
+    case TraceStage::load_p:
+      return {0, set({P, V})};
+    case TraceStage::store_s:
+      return {set({S}), 0};
+    case TraceStage::store_p:
+      return {set({P}), 0};
+    case TraceStage::store:
+    case TraceStage::store_o:
+      return {set({O, LSE}), 0};
+    case TraceStage::store_rows:
+      return {set({O, m, l}), 0};
+  }
+  return {};
+}
+
+struct Named {
+  ChipBuffer buffer;
+  Rect rect;
+  std::string longest, shorter;
+};
+
+std::string block(const char* letter, std::int64_t n) {
+  return n < 0 ? std::string(letter) : fmt::format("{}{}", letter, n);
+}
+
+void draw_bottom_lines(Painter& p, const SceneContext& c, const Rect& first, const Rect& second) {
+  const TraceState& s = c.state();
+  std::int64_t nan_rows = 0, rescaled = 0;
+  for (std::int64_t r = 0; r < s.rows; ++r) {
+    const auto n = static_cast<std::size_t>(r);
+    nan_rows += (n < s.l.size() && std::isnan(s.l[n])) || (n < s.m.size() && std::isnan(s.m[n]));
+    rescaled += n < s.rescaled.size() && s.rescaled[n];
+  }
+  if (nan_rows > 0)
+    p.text(first, p.label(p.colours.nan),
+           {fmt::format("{} of {} rows hold NaN in m or l", nan_rows, s.rows), fmt::format("{} NaN rows", nan_rows)});
+  else if (rescaled > 0)
+    p.text(
+        first, p.label(p.colours.amber),
+        {fmt::format("{} of {} rows met a larger score in this tile and are rescaled", rescaled, s.rows),
+         fmt::format("{} of {} rows rescaled in this tile", rescaled, s.rows), fmt::format("{} rescaled", rescaled)});
+  else if (s.j >= 0 && s.step && c.data.schedule->recipe().algorithm != Algorithm::standard)
+    p.text(
+        first, p.body(p.colours.dim),
+        {fmt::format("tile ({}, {}): {} of {} column blocks of this row block folded in", s.i, s.j, s.folded, s.visits),
+         fmt::format("{} of {} column blocks folded in", s.folded, s.visits)});
+
+  std::string shared, registers;
+  for (const OnChip::BufferInfo& b : c.data.on_chip.buffers) {
+    std::string& list = b.registers ? registers : shared;
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", b.name, bytes(b.bytes));
+  }
+  std::string both, brief;
+  if (!shared.empty()) both = "shared memory: " + shared, brief = "shared: " + shared;
+  if (!registers.empty())
+    both += (both.empty() ? "" : "  |  ") + ("registers: " + registers),
+        brief += (brief.empty() ? "" : " | ") + ("registers: " + registers);
+  if (!both.empty()) p.text(second, p.body(p.colours.dim), {both, brief});
+}
+
+}  // namespace
+
+void draw_chip(Painter& p, const SceneContext& c, const Rect& r) {
+  const Theme& t = p.colours;
+  p.box(r, t.panel, t.line_strong, 8);
+  const Rect head{r.x + kPad, r.y + 8, r.w - 2 * kPad, 26};
+  const float title = p.text({head.x, head.y, head.w * 0.45f, head.h}, {kNumber, Face::bold, t.ink, Align::left, false},
+                             {"On chip, one block", "On chip"});
+  if (!c.ready()) return;
+  const TraceState& s = c.state();
+  const Shape shape = c.data.problem->shape();
+
+  // Bytes against the budget.
+  const bool standard = c.recipe().algorithm == Algorithm::standard;
+  const Rect right{head.x + title + 16, head.y, head.w - title - 16, head.h};
+  const std::int64_t used = c.data.on_chip.total();
+  if (standard) {
+    p.text(right, p.body(t.dim, Align::right), {"idealised, no SRAM budget", "no SRAM budget"});
+  } else if (c.recipe().sram) {
+    const std::int64_t budget = *c.recipe().sram * size_of(shape.type);
+    const double share = static_cast<double>(used) / static_cast<double>(std::max<std::int64_t>(budget, 1));
+    const float bar = std::min(150.f, right.w * 0.35f);
+    p.text({right.x, right.y, right.w - bar - 10, right.h}, p.number(share > 1 ? t.amber : t.ink, Align::right),
+           {fmt::format("{} of {}, {:.0f} %", bytes(used), bytes(budget), 100 * share),
+            fmt::format("{:.0f} %", 100 * share)});
+    const Rect track{right.right() - bar, right.y + 7, bar, 12};
+    p.box(track, t.well, t.line, 6);
+    p.box({track.x, track.y, std::max(6.f, bar * static_cast<float>(std::min(share, 1.0))), track.h},
+          share > 1 ? t.amber : t.key, {0, 0, 0, 0}, 6);
+  } else {
+    p.text(right, p.number(t.ink, Align::right), {bytes(used) + ", no budget set", bytes(used)});
+  }
+
+  const Rect body{r.x + kPad, head.bottom() + 2, r.w - 2 * kPad, r.h - 36 - 56};
+  const std::int64_t cols = standard ? shape.Nk : s.cols > 0 ? s.cols : std::min(c.recipe().Bc, shape.Nk);
+  const Slots slots = lay_out(body, s, shape, cols);
+  p.scene.score = p.pixels(slots.S);
+  const bool weights = !s.P.empty();
+  const bool lse = !s.LSE.empty();
+  const std::string size = fmt::format("{} x {}", s.rows, cols);
+  const std::string state =
+      c.recipe().normalised() == Normalise::end && !s.finished && !standard ? " un-normalised" : "";
+  const Named named[] = {
+      {ChipBuffer::Q, slots.Q, block("Q", s.i), "Q"},
+      {ChipBuffer::K, slots.K, block("K", s.j) + " transposed", block("K", s.j) + "^T"},
+      {ChipBuffer::V, slots.V, block("V", s.j), "V"},
+      {weights ? ChipBuffer::P : ChipBuffer::S, slots.S, (weights ? "P tile " : "S tile ") + size, weights ? "P" : "S"},
+      {ChipBuffer::m, slots.m, "m", "m"},
+      {lse ? ChipBuffer::LSE : ChipBuffer::alpha, slots.alpha, lse ? "LSE" : "alpha", ""},
+      {ChipBuffer::l, slots.l, "l", "l"},
+      {ChipBuffer::O, slots.O, block("O", s.i) + state, block("O", s.i)},
+  };
+  const Roles role = s.step ? roles(s.step->stage) : Roles{};
+  for (const Named& n : named) {
+    p.box(n.rect, t.well, t.line, 0);
+    const bool exists = !heat_source(c.data, n.buffer).empty();
+    map_of(p, c, n.buffer, n.rect, n.buffer != ChipBuffer::K && n.buffer != ChipBuffer::V,
+           n.buffer == ChipBuffer::K || n.buffer == ChipBuffer::S || n.buffer == ChipBuffer::P);
+    const bool strip = n.rect.w < 60;
+    const Rect label{strip ? n.rect.x - 14 : n.rect.x, n.rect.y - 24, strip ? n.rect.w + 28 : n.rect.w, 22};
+    Colour ink = t.ink;
+    if (n.buffer == ChipBuffer::Q) ink = t.query;
+    if (n.buffer == ChipBuffer::K || n.buffer == ChipBuffer::V) ink = t.key;
+    if (role.makes(n.buffer)) ink = t.amber;
+    if (!exists) ink = t.faint;
+    p.text(label, {strip ? kBody : kLabel, Face::bold, ink, Align::centre, false}, {n.longest, n.shorter});
+    if (role.makes(n.buffer) && exists)
+      p.box({n.rect.x - 2, n.rect.y - 2, n.rect.w + 4, n.rect.h + 4}, {0, 0, 0, 0}, t.amber, 2, 2);
+    if (role.reads(n.buffer) && exists)
+      p.box({n.rect.x - 2, n.rect.y - 2, n.rect.w + 4, n.rect.h + 4}, {0, 0, 0, 0}, t.key, 2, 1.5f);
+  }
+  const float y = slots.S.bottom() + 6;
+  draw_bottom_lines(p, c, {body.x, y, body.w, 22}, {body.x, y + 23, body.w, 22});
+}
+
+}  // namespace flashscope::viz

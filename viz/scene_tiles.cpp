@@ -1,0 +1,182 @@
+// The tile map with its legend, and the traffic.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "viz/scene_parts.h"
+#include "viz/tile_grid.h"
+#include "viz/words.h"
+
+namespace flashscope::viz {
+namespace {
+
+std::string elements(std::int64_t value) {
+  static constexpr const char* units[] = {"", " k", " M", " G", " T", " P"};
+  auto v = static_cast<double>(value);
+  int n = 0;
+  for (; v >= 999.5 && n < 5; ++n) v /= 1000;
+  return n == 0 ? std::to_string(value) : fmt::format("{:.3g}{}", v, units[n]);
+}
+
+float draw_switch(Painter& p, const SceneContext& c, const Rect& r) {
+  static constexpr const char* words[4][2] = {
+      {"score", "score"}, {"rescales", "resc."}, {"mass", "mass"}, {"NaN", "NaN"}};
+  const TextStyle plain = p.body(p.colours.dim);
+  float need = 0;
+  for (const auto& word : words) need += p.width(word[0], plain) + 10;
+  const int which = need <= r.w ? 0 : 1;
+  need = 0;
+  for (const auto& word : words) need += p.width(word[which], plain);
+  const float pad = std::max(2.f, (r.w - need) / 8);
+  float x = r.x;
+  p.box(r, p.colours.well, p.colours.line, 5);
+  for (int n = 0; n < 4; ++n) {
+    const float w = p.width(words[n][which], plain) + 2 * pad;
+    const Rect segment{x, r.y, w, r.h};
+    const bool on = static_cast<int>(c.options.map_colour) == n;
+    if (on)
+      p.box({segment.x + 1, segment.y + 1, segment.w - 2, segment.h - 2}, mix(p.colours.raised, p.colours.key, 0.25),
+            p.colours.key, 4);
+    p.text(segment, {kBody, Face::sans, on ? p.colours.ink : p.colours.dim, Align::centre, false}, words[n][which]);
+    Hit hit;
+    hit.target = Target::map_colour, hit.what = n;
+    p.hit(segment, hit);
+    x += w;
+  }
+  return r.bottom();
+}
+
+void swatch(Painter& p, const Rect& r, Colour fill, Colour stroke, const char* word, const char* shorter) {
+  p.box({r.x, r.y + 3, 13, 13}, fill, stroke, 2, 1.5f);
+  p.text({r.x + 19, r.y, r.w - 19, r.h}, p.body(p.colours.dim), {word, shorter});
+}
+
+float draw_legend(Painter& p, const SceneContext& c, float x, float y, float w) {
+  const Theme& t = p.colours;
+  const MapColour mode = c.options.map_colour;
+  const MapScale scale = map_scale(c.data.map.get(), mode);
+  if (scale.any) {
+    const std::string low = number(scale.low), high = number(scale.high);
+    const float left = p.width(low, p.body(t.dim)), right = p.width(high, p.body(t.dim));
+    p.text({x, y, left + 1, 18}, p.body(t.dim), low);
+    p.text({x + w - right - 1, y, right + 1, 18}, p.body(t.dim, Align::right), high);
+    if (w - left - right > 40)
+      p.push(PaletteBar{p.pixels({x + left + 8, y + 4, w - left - right - 16, 10}), palette_of(mode)});
+  } else {
+    p.text({x, y, w, 18}, p.body(t.dim), "not scanned yet");
+  }
+  y += 22;
+  const float half = w / 2;
+  swatch(p, {x, y, half - 4, 18}, {0, 0, 0, 0}, t.amber, "now", "now");
+  swatch(p, {x + half, y, half, 18}, t.masked, t.masked_hatch, "skipped", "skip");
+  p.line({x + half + 1, y + 16}, {x + half + 12, y + 4}, t.masked_hatch, 1.5f);
+  y += 20;
+  swatch(p, {x, y, half - 4, 18}, mix(t.panel, lut(Palette::sequential, c.options.dark)[180], 0.4), {0, 0, 0, 0},
+         "to come", "later");
+  swatch(p, {x + half, y, half, 18}, lut(Palette::sequential, c.options.dark)[180], {0, 0, 0, 0}, "partial", "part");
+  p.line({x + half + 1, y + 4}, {x + half + 12, y + 15}, t.panel, 1.5f);
+  return y + 22;
+}
+
+void bar(Painter& p, const Rect& r, const char* name, std::int64_t so_far, std::int64_t total, std::int64_t whole,
+         Colour colour) {
+  const Theme& t = p.colours;
+  p.text({r.x, r.y, 70, r.h}, p.body(t.ink), name);
+  const Rect track{r.x + 74, r.y + 4, r.w - 74 - 62, r.h - 8};
+  const auto w = [&](std::int64_t n) {
+    return track.w * static_cast<float>(static_cast<double>(n) / static_cast<double>(std::max<std::int64_t>(whole, 1)));
+  };
+  p.box(track, t.well);
+  p.box({track.x, track.y, std::max(1.f, w(total)), track.h}, mix(t.well, colour, 0.35));
+  p.box({track.x, track.y, std::max(1.f, w(so_far)), track.h}, colour);
+  p.text({r.right() - 58, r.y, 58, r.h}, p.body(t.ink, Align::right), elements(so_far));
+}
+
+void draw_traffic(Painter& p, const SceneContext& c, const Rect& r) {
+  const Theme& t = p.colours;
+  const StageData& d = c.data;
+  float y = r.y;
+  const auto row = [&](float h) {
+    const Rect place{r.x, y, r.w, h};
+    y += h;
+    return place;
+  };
+  const auto fits = [&](float h) { return y + h <= r.bottom() + 0.5f; };
+  p.text(row(22), p.label(t.ink), {"HBM traffic so far", "HBM traffic"});
+  const std::string so_far = bytes(d.traffic_so_far.bytes.total().total()),
+                    all = bytes(d.traffic_total.bytes.total().total());
+  if (fits(26)) p.text(row(26), p.number(t.ink), {so_far + " of " + all + ", counted", so_far + " of " + all, so_far});
+  const std::int64_t run_so_far = d.traffic_so_far.elements.total().total(),
+                     run = d.traffic_total.elements.total().total();
+  const std::int64_t floor = d.minimum.elements.total();
+  const std::int64_t whole = std::max({d.standard_elements_total, run, floor});
+  if (fits(20)) bar(p, row(20), "standard", d.standard_elements_so_far, d.standard_elements_total, whole, t.dim);
+  if (fits(20)) bar(p, row(20), "this run", run_so_far, run, whole, t.key);
+  if (fits(20)) bar(p, row(20), "minimum", floor, floor, whole, t.query);
+  if (fits(20)) p.text(row(20), p.body(t.dim), {"elements: formula, counted, bound", "elements"});
+  if (fits(20)) {
+    const Rect place = row(20);
+    if (d.formula.elements) {
+      const bool equal = d.formula.elements->total() == run;
+      p.text(place, p.body(equal ? t.good : t.nan),
+             {fmt::format("total: formula {} counted {}", equal ? "=" : "is not", count(run)),
+              fmt::format("formula {} {}", equal ? "=" : "is not", count(run)),
+              equal ? "formula = counted" : "formula differs"});
+    } else {
+      p.text(place, p.body(t.dim), {"no formula: " + d.formula.reason, "no formula"});
+    }
+  }
+  if (fits(20) && c.recipe().algorithm != Algorithm::standard)
+    p.text(row(20), p.body(t.dim),
+           {fmt::format("saved by tiling {}, skipping {}", elements(d.saving.by_tiling()),
+                        elements(d.saving.by_skipping())),
+            fmt::format("tiling {}, skip {}", elements(d.saving.by_tiling()), elements(d.saving.by_skipping())),
+            "saving"});
+}
+
+}  // namespace
+
+void draw_tiles(Painter& p, const SceneContext& c, const Rect& r) {
+  const Theme& t = p.colours;
+  p.panel(r);
+  const Rect head{r.x + kPad, r.y + 8, r.w - 2 * kPad, 26};
+  if (!c.ready()) return;
+  const Schedule& schedule = *c.data.schedule;
+  const std::int64_t Tr = schedule.Tr(), Tc = schedule.Tc();
+  const float title = p.text(head, {kNumber, Face::bold, t.ink, Align::left, false}, "Tiles");
+  p.text({head.x + title + 8, head.y, head.w - title - 8, head.h}, p.number(t.dim, Align::right),
+         {fmt::format("{} x {}", count(Tr), count(Tc)), ""});
+  float y = draw_switch(p, c, {head.x, head.bottom() + 4, head.w, 24}) + 8;
+
+  constexpr float kTraffic = 172, kLegend = 66;
+  const bool legend = r.bottom() - y > 90 + kLegend + 110;
+  const float traffic = std::clamp(r.bottom() - y - 90 - (legend ? kLegend : 0), 48.f, kTraffic);
+  const float space = r.bottom() - 8 - traffic - (legend ? kLegend : 0) - y - 6;
+  const Shape shape = schedule.shape();
+  const float aspect =
+      static_cast<float>(std::clamp(static_cast<double>(shape.Nk) / static_cast<double>(shape.Nq), 0.05, 20.0));
+  const float h = std::clamp(std::min(space, head.w / aspect), 12.f, std::max(12.f, space)),
+              w = std::clamp(h * aspect, 12.f, head.w);
+  const Rect map{head.x + std::round((head.w - w) / 2), y, w, h};
+  p.push(TileMap{p.pixels(map), 0, static_cast<double>(Tr), 0, static_cast<double>(Tc)});
+  Hit hit;
+  hit.target = Target::map_tile;
+  hit.rows = static_cast<double>(Tr), hit.cols = static_cast<double>(Tc);
+  p.hit(map, hit);
+  // Where one tile is a pixel or less, a cross of hair lines finds the current one.
+  const TraceState& s = c.state();
+  if (s.i >= 0 && (map.h / static_cast<float>(Tr) < 6 || map.w / static_cast<float>(Tc) < 6)) {
+    const float at_y = map.y + map.h * (static_cast<float>(s.i) + 0.5f) / static_cast<float>(Tr);
+    p.box({map.x - 7, at_y - 1, 6, 2}, t.amber);
+    if (s.j >= 0)
+      p.box({map.x + map.w * (static_cast<float>(s.j) + 0.5f) / static_cast<float>(Tc) - 1, map.y - 7, 2, 6}, t.amber);
+  }
+  y = map.bottom() + 6;
+  if (legend) y = draw_legend(p, c, head.x, y, head.w);
+  y = std::max(y, r.bottom() - 8 - traffic);
+  p.line({r.x + kPad, y - 4}, {r.right() - kPad, y - 4}, t.line);
+  draw_traffic(p, c, {head.x, y, head.w, r.bottom() - 6 - y});
+}
+
+}  // namespace flashscope::viz

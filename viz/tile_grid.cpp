@@ -1,0 +1,111 @@
+#include "viz/tile_grid.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace flashscope::viz {
+namespace {
+
+std::int64_t edge(std::int64_t texel, std::int64_t tiles, int texels) { return texel * tiles / texels; }
+
+TileLook look_of(const Schedule& schedule, std::int64_t head, std::int64_t i, std::int64_t j) {
+  const TileClass kind = schedule.tile_class(head, i, j);
+  if (!schedule.visited(head, i, j)) return TileLook::skipped;
+  return kind == TileClass::full ? TileLook::full : kind == TileClass::partial ? TileLook::partial : TileLook::no_key;
+}
+
+}  // namespace
+
+TileGrid tile_grid(const Schedule& schedule, std::int64_t head, int max_width, int max_height) {
+  TileGrid grid;
+  const std::int64_t Tr = schedule.Tr(), Tc = schedule.Tc();
+  grid.width = static_cast<int>(std::clamp<std::int64_t>(max_width, 1, Tc));
+  grid.height = static_cast<int>(std::clamp<std::int64_t>(max_height, 1, Tr));
+  grid.texels.resize(static_cast<std::size_t>(grid.width) * grid.height);
+  for (int y = 0; y < grid.height; ++y) {
+    const std::int64_t i0 = edge(y, Tr, grid.height), i1 = edge(y + 1, Tr, grid.height) - 1;
+    for (int x = 0; x < grid.width; ++x) {
+      // The corners decide: visited tiles of a row block lie together, so a texel whose corners agree is
+      // taken as a whole; where they differ it is on the edge of the mask.
+      const std::int64_t j0 = edge(x, Tc, grid.width), j1 = edge(x + 1, Tc, grid.width) - 1;
+      TileLook look = look_of(schedule, head, i0, j0);
+      if (i1 > i0 || j1 > j0)
+        for (const auto& [i, j] : {std::pair{i0, j1}, std::pair{i1, j0}, std::pair{i1, j1}})
+          if (look_of(schedule, head, i, j) != look) look = TileLook::partial;
+      grid.texels[static_cast<std::size_t>(y) * grid.width + x].look = look;
+    }
+  }
+  return grid;
+}
+
+double map_value(const MapCell& cell, MapColour mode) {
+  switch (mode) {
+    case MapColour::largest_score:
+      return cell.largest_score;
+    case MapColour::rescaled_rows:
+      return cell.rescaled_rows;
+    case MapColour::softmax_mass:
+      return cell.softmax_mass;
+    case MapColour::nan_count:
+      return cell.nan_cells;
+  }
+  return 0;
+}
+
+MapScale map_scale(const ScanMap* map, MapColour mode) {
+  if (!map || map->cells.empty()) return {};
+  switch (mode) {
+    case MapColour::largest_score:
+      return {map->min_score, map->max_score, std::isfinite(map->min_score) && std::isfinite(map->max_score)};
+    case MapColour::rescaled_rows:
+      return {0, map->max_rescaled, true};
+    case MapColour::softmax_mass:
+      return {0, map->max_mass, true};
+    case MapColour::nan_count:
+      return {0, map->max_nan, true};
+  }
+  return {};
+}
+
+Palette palette_of(MapColour mode) {
+  if (mode == MapColour::nan_count) return Palette::nan_count;
+  return Palette::sequential;
+}
+
+const MapCell* map_cell(const ScanMap* map, std::int64_t i, std::int64_t j) {
+  if (!map || map->cells.empty() || i < 0) return nullptr;
+  const std::int64_t row = i / std::max<std::int64_t>(map->scale_i, 1);
+  const std::int64_t col = std::max<std::int64_t>(j, 0) / std::max<std::int64_t>(map->scale_j, 1);
+  return row < map->rows && col < map->cols ? &map->cells[row * map->cols + col] : nullptr;
+}
+
+void colour_tiles(TileGrid& grid, const Schedule& schedule, const ScanMap* map, MapColour mode) {
+  const MapScale scale = map_scale(map, mode);
+  const std::int64_t Tr = schedule.Tr(), Tc = schedule.Tc();
+  for (int y = 0; y < grid.height; ++y)
+    for (int x = 0; x < grid.width; ++x) {
+      TileTexel& texel = grid.texels[static_cast<std::size_t>(y) * grid.width + x];
+      texel.index = 0;
+      if (!map || map->cells.empty() || texel.look == TileLook::skipped) continue;
+      double best = std::nan("");
+      const std::int64_t step_i = std::max<std::int64_t>(map->scale_i, 1),
+                         step_j = std::max<std::int64_t>(map->scale_j, 1);
+      const std::int64_t i1 = edge(y + 1, Tr, grid.height), j1 = edge(x + 1, Tc, grid.width);
+      for (std::int64_t row = edge(y, Tr, grid.height) / step_i; row * step_i < i1 && row < map->rows; ++row)
+        for (std::int64_t col = edge(x, Tc, grid.width) / step_j; col * step_j < j1 && col < map->cols; ++col) {
+          const MapCell& cell = map->cells[row * map->cols + col];
+          if (std::isnan(cell.largest_score)) continue;  // not reached
+          const double value = map_value(cell, mode);
+          if (!(value <= best)) best = value;
+        }
+      if (std::isnan(best)) continue;
+      const double span = scale.high - scale.low;
+      const double share = span > 0                           ? std::clamp((best - scale.low) / span, 0.0, 1.0)
+                           : best > scale.low                 ? 1.0
+                           : mode == MapColour::largest_score ? 0.5
+                                                              : 0.0;
+      texel.index = static_cast<std::uint8_t>(1 + std::lround(254 * share));
+    }
+}
+
+}  // namespace flashscope::viz

@@ -1,0 +1,92 @@
+#include "viz/tile_map_pass.h"
+
+#include <algorithm>
+
+namespace flashscope::viz {
+namespace {
+
+constexpr double kAll = 1e9;  // beyond every tile number
+
+void set_colour(const Program& program, const char* name, Colour c) {
+  glUniform4f(program.uniform(name), c.r / 255.f, c.g / 255.f, c.b / 255.f, c.a / 255.f);
+}
+
+}  // namespace
+
+WalkPlace walk_place(const Schedule& schedule, const TraceState& state) {
+  WalkPlace place;
+  if (!state.step) return place;
+  const TraceStage stage = state.step->stage;
+  const Recipe& recipe = schedule.recipe();
+  const auto i = static_cast<double>(state.i), j = static_cast<double>(state.j);
+  const double order = recipe.order == Order::reverse ? static_cast<double>(schedule.Tc() - 1 - state.j) : j;
+  place.now_i = i, place.now_j = j;
+  switch (recipe.algorithm) {
+    case Algorithm::flash2:
+      place.outer = i;
+      place.inner = stage == TraceStage::load_q                                 ? -1
+                    : stage == TraceStage::finish || stage == TraceStage::store ? kAll
+                                                                                : order;
+      if (stage == TraceStage::load_q || stage == TraceStage::finish || stage == TraceStage::store) place.now_j = -1;
+      break;
+    case Algorithm::flash1:
+      place.outer = stage == TraceStage::finish ? kAll : order;
+      place.inner = stage == TraceStage::load_kv ? -1 : i;
+      if (stage == TraceStage::load_kv) place.now_i = -1;
+      if (stage == TraceStage::finish) place.now_j = -1;
+      break;
+    case Algorithm::standard:  // the place within the pass; every tile of a strip at once
+      place.outer = i;
+      place.inner =
+          stage == TraceStage::store_s || stage == TraceStage::store_p || stage == TraceStage::store_o ? kAll : -1;
+      place.now_j = -1;
+      break;
+  }
+  return place;
+}
+
+TileMapPass::TileMapPass() : program_("panel.vert", "tile_map.frag") {}
+
+void TileMapPass::draw(const TileMap& map, const StageData& data, const StageOptions& options, const Theme& colours,
+                       const Luts& luts, float viewport_width, float viewport_height) {
+  if (!data.schedule || !data.state || map.rect.empty()) return;
+  const int width = static_cast<int>(map.rect.w), height = static_cast<int>(map.rect.h);
+  const bool other_tiles =
+      schedule_ != data.schedule || head_ != data.state->head || width_ != width || height_ != height;
+  if (other_tiles) grid_ = tile_grid(*data.schedule, data.state->head, width, height);
+  if (other_tiles || map_ != data.map || mode_ != options.map_colour) {
+    colour_tiles(grid_, *data.schedule, data.map.get(), options.map_colour);
+    static_assert(sizeof(TileTexel) == 2);
+    texture_.upload(GL_RG8UI, grid_.width, grid_.height, GL_RG_INTEGER, GL_UNSIGNED_BYTE, grid_.texels.data());
+    schedule_ = data.schedule, head_ = data.state->head, width_ = width, height_ = height;
+    map_ = data.map, mode_ = options.map_colour;
+  }
+
+  const WalkPlace place = walk_place(*data.schedule, *data.state);
+  const Recipe& recipe = data.schedule->recipe();
+  program_.use();
+  texture_.bind(0);
+  luts.texture(palette_of(options.map_colour)).bind(1);
+  glUniform1i(program_.uniform("tiles"), 0);
+  glUniform1i(program_.uniform("lut"), 1);
+  glUniform4f(program_.uniform("rect"), map.rect.x, map.rect.y, map.rect.w, map.rect.h);
+  glUniform2f(program_.uniform("viewport"), viewport_width, viewport_height);
+  glUniform4f(program_.uniform("grid"), static_cast<float>(map.j0), static_cast<float>(map.i0),
+              static_cast<float>(map.Tc), static_cast<float>(map.Tr));
+  glUniform2f(program_.uniform("all_tiles"), static_cast<float>(data.schedule->Tc()),
+              static_cast<float>(data.schedule->Tr()));
+  glUniform2f(program_.uniform("now"), static_cast<float>(place.now_j), static_cast<float>(place.now_i));
+  glUniform2f(program_.uniform("place"), static_cast<float>(place.outer), static_cast<float>(place.inner));
+  glUniform1i(program_.uniform("columns_outside"), recipe.algorithm == Algorithm::flash1);
+  glUniform1i(program_.uniform("reverse"), recipe.order == Order::reverse && recipe.algorithm != Algorithm::standard);
+  set_colour(program_, "panel_colour", colours.panel);
+  set_colour(program_, "to_come_colour", colours.raised);
+  set_colour(program_, "skipped_colour", colours.masked);
+  set_colour(program_, "hatch_colour", colours.masked_hatch);
+  set_colour(program_, "now_colour", colours.amber);
+  set_colour(program_, "ink_colour", colours.ink);
+  corners_.bind();
+  glDrawArrays(GL_TRIANGLE_STRIP, 0, 4);
+}
+
+}  // namespace flashscope::viz

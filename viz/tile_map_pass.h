@@ -1,0 +1,36 @@
+// Draws the tile map: one rectangle and one fragment shader, whatever the number of tiles.
+#pragma once
+
+#include <memory>
+
+#include "viz/heat_map_pass.h"
+#include "viz/tile_grid.h"
+
+namespace flashscope::viz {
+
+// What the shader needs to tell done, now and to come apart.
+struct WalkPlace {
+  double outer = 0, inner = 0;  // of the first tile that is not done, in the order of the walk
+  double now_i = -1, now_j = -1;
+};
+WalkPlace walk_place(const Schedule& schedule, const TraceState& state);
+
+class TileMapPass {
+ public:
+  TileMapPass();
+  void draw(const TileMap& map, const StageData& data, const StageOptions& options, const Theme& colours,
+            const Luts& luts, float viewport_width, float viewport_height);
+
+ private:
+  Program program_;
+  VertexArray corners_;
+  Texture texture_;
+  TileGrid grid_;
+  std::shared_ptr<const Schedule> schedule_;  // what the grid and the colours are of
+  std::shared_ptr<const ScanMap> map_;
+  std::int64_t head_ = -1;
+  int width_ = 0, height_ = 0;
+  MapColour mode_ = MapColour::largest_score;
+};
+
+}  // namespace flashscope::viz
