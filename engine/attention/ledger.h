@@ -70,7 +70,7 @@ struct Formula {
   std::string reason;  // why there is none
 };
 Formula formula(const Schedule& schedule);
-std::int64_t formula_tiles(const Schedule& schedule);  // visited tiles of flash recipes, closed form
+std::int64_t formula_tiles(const Schedule& schedule);  // visited tiles, closed form; -1 where there is none
 
 // Setting up O, l, m for flash1: outside the total, a line of its own.
 Moved init_elements(const Shape& shape, const Recipe& recipe);
