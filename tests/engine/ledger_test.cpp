@@ -422,7 +422,9 @@ TEST(Ledger, AMillionRowsAtAnyStep) {
       const Recipe recipe = recipe_of(algorithm, 64, 196);
       const Schedule schedule(shape, mask, recipe);
       const Moved total = elements(shape, mask, recipe);
-      if (algorithm == Algorithm::standard) EXPECT_EQ(total.total(), 4 * N * N + 256 * N);
+      if (algorithm == Algorithm::standard) {
+        EXPECT_EQ(total.total(), 4 * N * N + 256 * N);
+      }
       std::int64_t before = 0;
       for (std::int64_t n = 1; n <= 50; ++n) {
         const std::int64_t K = schedule.steps() / 50 * n;
