@@ -16,7 +16,7 @@
 // m, l, alpha [lanes], lanes = rows rounded up to kLane. K and V rows are read as they are stored, each
 // element broadcast; nothing is packed, all row reductions are vertical. What a lane computes never
 // depends on its place or on its neighbours, so a row gives the same bits in any row block and on any
-// number of threads. Lanes beyond `rows` hold unspecified finite values and are never read out.
+// number of threads. Lanes beyond `rows` hold unspecified values and are never read out.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct RowBlockState {
 // What one tile did, counted while it was folded (only by fold_tile_counted). Rows, not cells,
 // except where said otherwise.
 struct TileCounts {
-  double largest_score = 0;    // of visible, non-NaN scores; -inf where there are none
+  double largest_score = 0;    // after the mask, ignoring NaN; -inf where there is none
   std::int32_t rescaled = 0;   // maxima that grew from a finite value
   std::int32_t first_max = 0;  // first finite maxima
   std::int32_t new_nan = 0;    // rows whose (l, O) became NaN in this tile
@@ -49,10 +49,16 @@ struct TileCounts {
 };
 
 template <class T>
+struct FoldKernels;
+template <class T>
+struct LaneState;
+
+template <class T>
 class Fold {
  public:
   // Allocates for row blocks of up to Br rows and tiles of up to Bc keys (clipped to the problem).
   Fold(const Problem& problem, const Recipe& recipe, MemoryMeter& meter = process_memory());
+  Fold(Fold&&) noexcept = default;
 
   // ---- one row block
   void start(std::int64_t head, std::int64_t row0, std::int64_t rows);  // loads Q; m = -inf, l = 0, O = 0
@@ -74,6 +80,8 @@ class Fold {
   // then P = softmax(S) whole, then O = P V; same variants where they apply.
   void softmax();   // in place of max, exponentials, rescale: P normalised; sets m, l
   void multiply();  // in place of accumulate: O = P V
+  // S and P live in the caller's memory, [Nk][lanes], instead of the fold's own; null: its own again.
+  void use_strip(T* strip) { strip_ = strip; }
 
   void save(RowBlockState<T>& state) const;
   void restore(const RowBlockState<T>& state);  // after start() of the same row block
@@ -85,25 +93,46 @@ class Fold {
   std::int64_t lanes() const { return lanes_; }
   std::int64_t col0() const { return col0_; }
   std::int64_t cols() const { return cols_; }
-  const T* S() const { return S_.data(); }  // [cols][lanes]; P in place after exponentials
-  const T* m() const { return m_.data(); }
-  const T* m_old() const { return m_old_.data(); }  // before the tile's max
-  const T* l() const { return l_.data(); }
-  const T* alpha() const { return alpha_.data(); }        // exp(m_old - m_new), guards applied
-  const T* o_factor() const { return o_factor_.data(); }  // what O was multiplied by in rescale
-  const T* row_sum() const { return row_sum_.data(); }    // sum over the tile of P; set by accumulate
-  const T* O() const { return O_.data(); }                // [dv][lanes]
-  const T* LSE() const { return LSE_.data(); }            // set by finish
-  std::vector<std::uint8_t> empty() const;                // per row: 1 = no visible key in the whole row
+  const T* S() const { return strip_ ? strip_ : S_.data(); }  // [cols][lanes]; P in place after exponentials
+  const T* m() const { return m_; }
+  const T* m_old() const { return m_old_; }  // before the tile's max
+  const T* l() const { return l_; }
+  const T* alpha() const { return alpha_; }        // exp(m_old - m_new), guards applied
+  const T* o_factor() const { return o_factor_; }  // what O was multiplied by in rescale
+  const T* row_sum() const { return row_sum_; }    // sum over the tile of P; set by accumulate
+  const T* O() const { return O_; }                // [dv][lanes]
+  const T* LSE() const { return LSE_; }            // set by finish
+  std::vector<std::uint8_t> empty() const;         // per row: 1 = no visible key in the whole row
 
  private:
+  LaneState<T> lane_state();
+  const T* visible_or_null() const;
+  T* strip() { return strip_ ? strip_ : S_.data(); }
+  void add_output(const T* factor);
+  void apply_empty_row_policy();
+  void find_mean_V();
+  void find_row_status();
+
   const Problem* problem_;
   Recipe recipe_;
+  const FoldKernels<T>* kernels_;
   Band band_;
+  bool flash_, each_, local_causal_, unmasked_tail_;
+  T scale_;
   std::int64_t head_ = 0, row0_ = 0, rows_ = 0, lanes_ = 0, col0_ = 0, cols_ = 0;
+  std::int64_t padded_cols_ = 0;  // cols_, or Bc in the last tile under unmasked-tail
   bool needs_mask_ = false;
-  Buffer<T> Qt_, S_, m_, m_old_, l_, alpha_, o_factor_, row_sum_, O_, LSE_;
-  // (more private state as the implementation needs)
+  std::int64_t folded_ = 0;
+  Buffer<T> memory_, S_;  // memory_ holds everything that the pointers point to
+  T *Qt_, *O_, *m_, *m_old_, *l_, *alpha_, *o_factor_, *row_sum_, *LSE_;
+  T *tile_max_, *shift_, *beta_, *reciprocal_, *visible_;
+  T *nan_, *inf_, *nan_before_, *inf_before_;  // row status, for counting
+  bool status_known_ = false;                  // nan_, inf_ belong to the present state
+  T* strip_ = nullptr;                         // the caller's memory in place of S_
+  Buffer<std::uint64_t> keep_;                 // masks from a file, of this tile
+  Buffer<T> bias_;
+  std::vector<double> mean_V_;
+  std::int64_t mean_V_head_ = -1;
 };
 
 // The instruction sets this binary can use on this machine, best first, e.g. {"AVX3", "AVX2", "SSE4"}.

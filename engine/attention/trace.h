@@ -93,6 +93,9 @@ class Trace {
   // Events of row block (head, i) that belong to no tile's fold: empty_row and nan at finish.
   std::vector<Event> finish_events(std::int64_t head, std::int64_t i);
 
+  // Masked events of flash2's row block (head, i): tiles that it does not visit.
+  std::vector<Event> skipped_tiles(std::int64_t head, std::int64_t i);
+
   std::vector<RowHistoryEntry> row_history(std::int64_t head, std::int64_t row, std::stop_token stop = {});
 
  private:

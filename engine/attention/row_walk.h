@@ -1,0 +1,46 @@
+// One row block walked tile by tile with the schedule and the fold together: what the trace, the scan, the
+// CPU run and the diagnosis share.
+#pragma once
+
+#include "engine/attention/online_softmax.h"
+#include "engine/attention/schedule.h"
+
+namespace flashscope {
+
+// Whether the fold has to look at the mask in this tile.
+inline bool needs_mask(const Schedule& schedule, std::int64_t head, std::int64_t i, std::int64_t j) {
+  return schedule.mask().bias || schedule.tile_class(head, i, j) != TileClass::full;
+}
+
+template <class T>
+void start_row_block(Fold<T>& fold, const Schedule& schedule, std::int64_t head, std::int64_t i) {
+  fold.start(head, i * schedule.recipe().Br, schedule.rows(i));
+}
+
+// The n-th visited tile of the row block that the fold has started; `begin` only, the verbs are the caller's.
+template <class T>
+void begin_visit(Fold<T>& fold, const Schedule& schedule, std::int64_t head, std::int64_t i, std::int64_t n) {
+  const std::int64_t j = schedule.visit_j(head, i, n);
+  fold.begin_tile(j * schedule.recipe().Bc, schedule.cols(j), needs_mask(schedule, head, i, j));
+}
+template <class T>
+void fold_visit(Fold<T>& fold, const Schedule& schedule, std::int64_t head, std::int64_t i, std::int64_t n) {
+  const std::int64_t j = schedule.visit_j(head, i, n);
+  fold.fold_tile(j * schedule.recipe().Bc, schedule.cols(j), needs_mask(schedule, head, i, j));
+}
+template <class T>
+TileCounts fold_visit_counted(Fold<T>& fold, const Schedule& schedule, std::int64_t head, std::int64_t i,
+                              std::int64_t n) {
+  const std::int64_t j = schedule.visit_j(head, i, n);
+  return fold.fold_tile_counted(j * schedule.recipe().Bc, schedule.cols(j), needs_mask(schedule, head, i, j));
+}
+
+// Standard attention: the strip of all keys at once.
+template <class T>
+void begin_strip(Fold<T>& fold, const Schedule& schedule, std::int64_t head, std::int64_t i) {
+  bool full = !schedule.mask().bias;
+  for (std::int64_t j = 0; full && j < schedule.Tc(); ++j) full = schedule.tile_class(head, i, j) == TileClass::full;
+  fold.begin_tile(0, schedule.shape().Nk, !full);
+}
+
+}  // namespace flashscope
