@@ -65,7 +65,9 @@ void HeatMapPass::draw(std::size_t slot, const HeatMap& map, const StageData& da
   set_colour(program_, "inf_colour", colours.inf);
   set_colour(program_, "masked_colour", colours.masked);
   set_colour(program_, "hatch_colour", colours.masked_hatch);
-  set_colour(program_, "minus_inf_colour", colours.minus_inf);
+  // m starts at -inf: only among scores is that worth an alarm.
+  const bool scores = map.buffer == ChipBuffer::S || map.buffer == ChipBuffer::P;
+  set_colour(program_, "minus_inf_colour", scores ? colours.minus_inf : colours.well);
   set_colour(program_, "empty_colour", colours.well);
   corners_.bind();
   glDrawArrays(GL_TRIANGLE_STRIP, 0, 4);

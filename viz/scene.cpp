@@ -21,13 +21,13 @@ struct Layout {
 Layout lay_out(float w, float h) {
   Layout l;
   const float inner = w - 2 * kMargin;
-  l.header = {kMargin, 8, inner, 34};
-  l.formula = {kMargin, 46, inner, 62};
-  const float run_h = std::clamp(h * 0.165f, 116.f, 150.f);
+  l.header = {kMargin, 6, inner, 34};
+  l.formula = {kMargin, 44, inner, 60};
+  const float run_h = std::clamp(h * 0.16f, 114.f, 150.f);
   l.run = {kMargin, h - 10 - run_h, inner, run_h};
   const float y = l.formula.bottom() + 10, main_h = l.run.y - 10 - y;
-  const float tiles = std::clamp(inner * 0.21f, 206.f, 320.f);
-  const float memory = std::clamp(inner * 0.225f, 196.f, 380.f);
+  const float tiles = std::clamp(inner * 0.216f, 206.f, 330.f);
+  const float memory = std::clamp(inner * 0.22f, 196.f, 380.f);
   const float crossing = std::clamp(inner * 0.08f, 84.f, 130.f);
   l.memory = {kMargin, y, memory, main_h};
   l.crossing = {l.memory.right(), y, crossing, main_h};
@@ -253,16 +253,16 @@ void draw_highlights(Painter& p, const SceneContext& c) {
     const double top = (static_cast<double>(row - s.row0) / rows - camera.top) / (camera.bottom - camera.top);
     const double h = 1 / rows / (camera.bottom - camera.top);
     if (top + h <= 0 || top >= 1) return;
-    const float y = Q.y + static_cast<float>(std::max(top, 0.0)) * Q.h;
-    const float bottom = Q.y + static_cast<float>(std::min(top + h, 1.0)) * Q.h;
-    const float pad = 3 * p.unit;
-    p.push(Box{{std::round(Q.x - pad), std::round(y) - 1, std::round(O.right() - Q.x + 2 * pad),
-                std::max(std::round(bottom - y), 2.f) + 2},
-               {0, 0, 0, 0},
-               colour,
-               std::max(1.f, std::round(width * p.unit)),
-               1,
-               false});
+    const float y = std::round(Q.y + static_cast<float>(std::max(top, 0.0)) * Q.h);
+    const float bottom = std::round(Q.y + static_cast<float>(std::min(top + h, 1.0)) * Q.h);
+    const float line = std::max(1.f, std::round(width * p.unit)), pad = 4 * p.unit;  // lies around the row, not on it
+    p.push(Box{
+        {std::round(Q.x - pad), y - line, std::round(O.right() - Q.x + 2 * pad), std::max(bottom - y, 1.f) + 2 * line},
+        {0, 0, 0, 0},
+        colour,
+        line,
+        1,
+        false});
   };
   for (std::int64_t row : c.data.pinned_rows) row_frame(row, t.query, 2);
   if (p.scene.focus_row >= 0) row_frame(p.scene.focus_row, t.amber, 1.6f);

@@ -15,43 +15,47 @@ struct Slots {
   Rect Q, K, V, S, m, alpha, l, O;
 };
 
-// Shares of a length by weight, none below `least` of it.
+// Shares of a length by the roots of sizes, which tell them apart and stay readable; none below `least`.
 template <std::size_t n>
-std::array<float, n> shares(std::array<double, n> weights, double least) {
-  double sum = 0;
-  for (double& w : weights) sum += w = std::sqrt(std::max(w, 1.0));  // square roots: tell sizes apart, stay readable
-  double total = 0;
-  for (double& w : weights) total += w = std::max(w / sum, least);
+std::array<float, n> shares(const std::array<double, n>& sizes, const std::array<double, n>& weights,
+                            const std::array<double, n>& least) {
+  std::array<double, n> part;
+  double sum = 0, total = 0;
+  for (std::size_t k = 0; k < n; ++k) sum += part[k] = weights[k] * std::sqrt(std::max(sizes[k], 1.0));
+  for (std::size_t k = 0; k < n; ++k) total += part[k] = std::max(part[k] / sum, least[k]);
   std::array<float, n> result;
-  for (std::size_t k = 0; k < n; ++k) result[k] = static_cast<float>(weights[k] / total);
+  for (std::size_t k = 0; k < n; ++k) result[k] = static_cast<float>(part[k] / total);
   return result;
 }
 
+constexpr float kLabelRow = 26;
+
 Slots lay_out(const Rect& r, const TraceState& s, const Shape& shape, std::int64_t cols) {
-  constexpr float kLabelRow = 24, kBetween = 10;
+  constexpr float kBetween = 10;
+  const auto d = static_cast<double>(shape.d), dv = static_cast<double>(shape.dv);
   const double rows = static_cast<double>(std::max<std::int64_t>(s.rows, 1));
-  const auto vertical = shares<2>({static_cast<double>(shape.d), rows}, 0.32);
-  const float height = r.h - 2 * kLabelRow - 4;
+  const float height = r.h - kLabelRow;
+  const auto vertical = shares<2>({std::max(d, static_cast<double>(cols)), rows}, {1, 2}, {0.28, 0.4});
   const float top = std::round(height * vertical[0]), bottom = height - top;
-  const float strip = bottom / static_cast<float>(rows) >= 20 && r.w > 500 ? 52 : 26;
+  // Strips are wide enough for numbers where the rows are high enough for them.
+  const float strip = bottom / static_cast<float>(rows) >= 18 && r.w > 480 ? 56 : 26;
   const float gap = strip > 40 ? kBetween : 16;  // room for the word alpha
-  const float wide = r.w - 3 * strip - 2 * gap - 3 * kBetween - 2;
-  const auto horizontal =
-      shares<3>({static_cast<double>(shape.d), static_cast<double>(cols), static_cast<double>(shape.dv)}, 0.2);
+  const float wide = r.w - 3 * strip - 2 * gap - 2 * kBetween - 8;
+  const auto horizontal = shares<3>({d, static_cast<double>(cols), dv}, {1, 2, 1.2}, {0.18, 0.34, 0.24});
   const float q = std::round(wide * horizontal[0]), sw = std::round(wide * horizontal[1]), o = wide - q - sw;
 
   Slots slots;
-  const float y0 = r.y + kLabelRow, y1 = y0 + top + kLabelRow + 4;
+  const float y0 = r.y, y1 = y0 + top + kLabelRow;
   float x = r.x;
   slots.Q = {x, y1, q, bottom};
   x += q + kBetween;
   slots.S = {x, y1, sw, bottom};
   slots.K = {x, y0, sw, top};
-  x += sw + kBetween + 2;
+  x += sw + kBetween + 4;
   slots.m = {x, y1, strip, bottom};
   slots.alpha = {x + strip + gap, y1, strip, bottom};
   slots.l = {x + 2 * (strip + gap), y1, strip, bottom};
-  x += 3 * strip + 2 * gap + kBetween;
+  x = r.right() - o;
   slots.O = {x, y1, o, bottom};
   slots.V = {x, y0, o, top};
   return slots;
@@ -61,7 +65,7 @@ Slots lay_out(const Rect& r, const TraceState& s, const Shape& shape, std::int64
 void cell_numbers(Painter& p, const HeatMap& map, const HeatSource& source, const StageOptions& options, DType type) {
   const float cell_w = map.rect.w / static_cast<float>(map.cols) / p.unit;
   const float cell_h = map.rect.h / static_cast<float>(map.rows) / p.unit;
-  if (cell_w < 46 || cell_h < 18) return;
+  if (cell_w < 36 || cell_h < 18) return;
   const float x0 = map.rect.x / p.unit, y0 = map.rect.y / p.unit;
   const auto last_row = std::min<std::int64_t>(source.rows, static_cast<std::int64_t>(std::ceil(map.row0 + map.rows)));
   const auto last_col = std::min<std::int64_t>(source.cols, static_cast<std::int64_t>(std::ceil(map.col0 + map.cols)));
@@ -174,11 +178,55 @@ Roles roles(TraceStage stage) {
 struct Named {
   ChipBuffer buffer;
   Rect rect;
-  std::string longest, shorter;
+  Rect label;
+  Align align;
+  std::string name, detail;  // detail: where there is room
 };
 
 std::string block(const char* letter, std::int64_t n) {
   return n < 0 ? std::string(letter) : fmt::format("{}{}", letter, n);
+}
+
+// The name in bold with its detail behind it (above a slot) or below it (beside one).
+void draw_name(Painter& p, const Named& n, Colour ink) {
+  const TextStyle bold{n.rect.w < 50 ? kBody : kLabel, Face::bold, ink, n.align, false};
+  if (n.align == Align::right || n.detail.empty()) {
+    p.text(n.label, bold, {n.name, ""});
+    if (!n.detail.empty())
+      p.text({n.label.x, n.label.y + 20, n.label.w, 20}, p.body(p.colours.dim, n.align), {n.detail, ""});
+    return;
+  }
+  const float first = p.width(n.name, bold), second = p.width(n.detail, p.body(ink));
+  const float both = first + 7 + second;
+  if (both > n.label.w) {
+    p.text(n.label, bold, {n.name, ""});
+    return;
+  }
+  const float x = n.label.x + (n.label.w - both) / 2;
+  p.text({x, n.label.y, first + 1, n.label.h}, {bold.size, bold.face, ink, Align::left, false}, n.name);
+  p.text({x + first + 7, n.label.y, second + 1, n.label.h}, p.body(p.colours.dim), n.detail);
+}
+
+// "Q 8, K 8, V 8 KiB"; the three columns of numbers together.
+std::string buffer_list(const OnChip& chip, bool registers) {
+  std::int64_t largest = 0, columns = 0;
+  for (const OnChip::BufferInfo& b : chip.buffers) largest = std::max(largest, b.bytes);
+  const double unit = largest < 2048 ? 1 : 1024;
+  std::string list, names;
+  const auto add = [&](std::string_view name, std::int64_t size) {
+    list += fmt::format("{}{} {:.3g}", list.empty() ? "" : ", ", name, static_cast<double>(size) / unit);
+  };
+  for (const OnChip::BufferInfo& b : chip.buffers) {
+    if (b.registers != registers) continue;
+    if (b.name == "m" || b.name == "l" || b.name == "alpha") {
+      columns += b.bytes;
+      names += (names.empty() ? "" : " ") + std::string(b.name);
+    } else {
+      add(b.name, b.bytes);
+    }
+  }
+  if (columns > 0) add(names, columns);
+  return list.empty() ? list : list + (unit == 1 ? " B" : " KiB");
 }
 
 void draw_bottom_lines(Painter& p, const SceneContext& c, const Rect& first, const Rect& second) {
@@ -203,17 +251,17 @@ void draw_bottom_lines(Painter& p, const SceneContext& c, const Rect& first, con
         {fmt::format("tile ({}, {}): {} of {} column blocks of this row block folded in", s.i, s.j, s.folded, s.visits),
          fmt::format("{} of {} column blocks folded in", s.folded, s.visits)});
 
-  std::string shared, registers;
-  for (const OnChip::BufferInfo& b : c.data.on_chip.buffers) {
-    std::string& list = b.registers ? registers : shared;
-    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", b.name, bytes(b.bytes));
+  // Where the buffers are: two columns of a legend.
+  const std::string shared = buffer_list(c.data.on_chip, false), registers = buffer_list(c.data.on_chip, true);
+  if (shared.empty() && registers.empty()) return;
+  const TextStyle style = p.body(p.colours.dim);
+  for (const auto& [before, between] : {std::pair{"shared memory: ", "    registers: "},
+                                        std::pair{"shared: ", "  registers: "}, std::pair{"", " | "}}) {
+    const std::string line = (shared.empty() ? "" : before + shared) + (registers.empty() ? "" : between + registers);
+    if (p.width(line, style) > second.w && before[0] != 0) continue;
+    p.text(second, style, line);
+    return;
   }
-  std::string both, brief;
-  if (!shared.empty()) both = "shared memory: " + shared, brief = "shared: " + shared;
-  if (!registers.empty())
-    both += (both.empty() ? "" : "  |  ") + ("registers: " + registers),
-        brief += (brief.empty() ? "" : " | ") + ("registers: " + registers);
-  if (!both.empty()) p.text(second, p.body(p.colours.dim), {both, brief});
 }
 
 }  // namespace
@@ -222,8 +270,11 @@ void draw_chip(Painter& p, const SceneContext& c, const Rect& r) {
   const Theme& t = p.colours;
   p.box(r, t.panel, t.line_strong, 8);
   const Rect head{r.x + kPad, r.y + 8, r.w - 2 * kPad, 26};
-  const float title = p.text({head.x, head.y, head.w * 0.45f, head.h}, {kNumber, Face::bold, t.ink, Align::left, false},
-                             {"On chip, one block", "On chip"});
+  const bool budgeted = c.ready() && c.recipe().sram && c.recipe().algorithm != Algorithm::standard;
+  const TextStyle title_style{kNumber, Face::bold, t.ink, Align::left, false};
+  const float title = budgeted && head.w < 640 ? p.text(head, title_style, "On chip")
+                                               : p.text({head.x, head.y, head.w * 0.45f, head.h}, title_style,
+                                                        {"On chip, one block", "On chip"});
   if (!c.ready()) return;
   const TraceState& s = c.state();
   const Shape shape = c.data.problem->shape();
@@ -249,45 +300,52 @@ void draw_chip(Painter& p, const SceneContext& c, const Rect& r) {
     p.text(right, p.number(t.ink, Align::right), {bytes(used) + ", no budget set", bytes(used)});
   }
 
-  const Rect body{r.x + kPad, head.bottom() + 2, r.w - 2 * kPad, r.h - 36 - 56};
+  const Rect body{r.x + kPad, head.bottom() + 10, r.w - 2 * kPad, r.h - 44 - 60};
   const std::int64_t cols = standard ? shape.Nk : s.cols > 0 ? s.cols : std::min(c.recipe().Bc, shape.Nk);
   const Slots slots = lay_out(body, s, shape, cols);
   p.scene.score = p.pixels(slots.S);
   const bool weights = !s.P.empty();
   const bool lse = !s.LSE.empty();
-  const std::string size = fmt::format("{} x {}", s.rows, cols);
-  const std::string state =
-      c.recipe().normalised() == Normalise::end && !s.finished && !standard ? " un-normalised" : "";
+  const bool unfinished = c.recipe().normalised() == Normalise::end && !s.finished && !standard && s.step;
+  const std::string rows = std::to_string(s.rows > 0 ? s.rows : std::min(c.recipe().Br, shape.Nq));
+  const auto above = [](const Rect& slot) {
+    const float side = slot.w < 50 ? 14 : 0;  // room for the word alpha
+    return Rect{slot.x - side, slot.y - kLabelRow + 1, slot.w + 2 * side, kLabelRow - 4};
+  };
+  const auto beside = [](const Rect& slot, float from) {
+    return Rect{from, slot.y + slot.h / 2 - 20, slot.x - 8 - from, 22};
+  };
+  using enum ChipBuffer;
   const Named named[] = {
-      {ChipBuffer::Q, slots.Q, block("Q", s.i), "Q"},
-      {ChipBuffer::K, slots.K, block("K", s.j) + " transposed", block("K", s.j) + "^T"},
-      {ChipBuffer::V, slots.V, block("V", s.j), "V"},
-      {weights ? ChipBuffer::P : ChipBuffer::S, slots.S, (weights ? "P tile " : "S tile ") + size, weights ? "P" : "S"},
-      {ChipBuffer::m, slots.m, "m", "m"},
-      {lse ? ChipBuffer::LSE : ChipBuffer::alpha, slots.alpha, lse ? "LSE" : "alpha", ""},
-      {ChipBuffer::l, slots.l, "l", "l"},
-      {ChipBuffer::O, slots.O, block("O", s.i) + state, block("O", s.i)},
+      {Q, slots.Q, above(slots.Q), Align::centre, block("Q", s.i), ""},
+      {K, slots.K, beside(slots.K, body.x), Align::right, block("K", s.j) + "^T",
+       fmt::format("{} x {}", shape.d, cols)},
+      {V, slots.V, beside(slots.V, slots.K.right() + 4), Align::right, block("V", s.j),
+       fmt::format("{} x {}", cols, shape.dv)},
+      {weights ? P : S, slots.S, above(slots.S), Align::centre, weights ? "P tile" : "S tile",
+       fmt::format("{} x {}", rows, cols)},
+      {m, slots.m, above(slots.m), Align::centre, "m", ""},
+      {lse ? LSE : alpha, slots.alpha, above(slots.alpha), Align::centre, lse ? "LSE" : "alpha", ""},
+      {l, slots.l, above(slots.l), Align::centre, "l", ""},
+      {O, slots.O, above(slots.O), Align::centre, block("O", s.i), unfinished ? "un-normalised" : ""},
   };
   const Roles role = s.step ? roles(s.step->stage) : Roles{};
   for (const Named& n : named) {
-    p.box(n.rect, t.well, t.line, 0);
+    if (standard && n.buffer == alpha) continue;  // nothing is ever rescaled
     const bool exists = !heat_source(c.data, n.buffer).empty();
-    map_of(p, c, n.buffer, n.rect, n.buffer != ChipBuffer::K && n.buffer != ChipBuffer::V,
-           n.buffer == ChipBuffer::K || n.buffer == ChipBuffer::S || n.buffer == ChipBuffer::P);
-    const bool strip = n.rect.w < 60;
-    const Rect label{strip ? n.rect.x - 14 : n.rect.x, n.rect.y - 24, strip ? n.rect.w + 28 : n.rect.w, 22};
+    p.box(n.rect, exists ? t.well : t.panel, t.line, 0, 1, !exists);
+    map_of(p, c, n.buffer, n.rect, n.buffer != K && n.buffer != V, n.buffer == K || n.buffer == S || n.buffer == P);
     Colour ink = t.ink;
-    if (n.buffer == ChipBuffer::Q) ink = t.query;
-    if (n.buffer == ChipBuffer::K || n.buffer == ChipBuffer::V) ink = t.key;
+    if (n.buffer == Q) ink = t.query;
+    if (n.buffer == K || n.buffer == V) ink = t.key;
     if (role.makes(n.buffer)) ink = t.amber;
     if (!exists) ink = t.faint;
-    p.text(label, {strip ? kBody : kLabel, Face::bold, ink, Align::centre, false}, {n.longest, n.shorter});
-    if (role.makes(n.buffer) && exists)
-      p.box({n.rect.x - 2, n.rect.y - 2, n.rect.w + 4, n.rect.h + 4}, {0, 0, 0, 0}, t.amber, 2, 2);
-    if (role.reads(n.buffer) && exists)
-      p.box({n.rect.x - 2, n.rect.y - 2, n.rect.w + 4, n.rect.h + 4}, {0, 0, 0, 0}, t.key, 2, 1.5f);
+    draw_name(p, n, ink);
+    const Rect frame{n.rect.x - 2, n.rect.y - 2, n.rect.w + 4, n.rect.h + 4};
+    if (role.makes(n.buffer) && exists) p.box(frame, {0, 0, 0, 0}, t.amber, 2, 2);
+    if (role.reads(n.buffer) && exists) p.box(frame, {0, 0, 0, 0}, t.key, 2, 1.5f);
   }
-  const float y = slots.S.bottom() + 6;
+  const float y = slots.S.bottom() + 11;  // transfers pass between
   draw_bottom_lines(p, c, {body.x, y, body.w, 22}, {body.x, y + 23, body.w, 22});
 }
 

@@ -115,7 +115,7 @@ void draw_tensor(Painter& p, const SceneContext& c, const Column& column, const 
     if (column.operand == Operand::Q || keys)
       p.box(tile, with_alpha(colour, 0.85));
     else
-      p.box({tile.x - 1, tile.y - 1, tile.w + 2, tile.h + 2}, {0, 0, 0, 0}, t.amber, 0, 2, true);
+      p.box({tile.x - 1, tile.y - 1, tile.w + 2, tile.h + 2}, {0, 0, 0, 0}, t.amber, 0, 2, tile.h > 10);
   }
   p.scene.hbm.push_back({column.operand, p.pixels(r), column.rows, column.cols});
   Hit hit;
@@ -143,7 +143,7 @@ void draw_scores(Painter& p, const SceneContext& c, const Rect& area) {
         continue;
       }
       p.text({slot.x, y, slot.w, 24}, {kTitle, Face::bold, t.faint, Align::centre, false}, n == 0 ? "S" : "P");
-      p.text({slot.x + 4, y + 25, slot.w - 8, 18}, p.body(t.dim, Align::centre), "never stored");
+      p.text({slot.x + 4, y + 25, slot.w - 8, 18}, p.body(t.dim, Align::centre), {"never stored", "not kept"});
       p.text({slot.x + 4, y + 45, slot.w - 8, 18}, p.body(t.dim, Align::centre),
              {"would be " + bytes(size), bytes(size)});
       continue;
@@ -181,7 +181,7 @@ void draw_footprint(Painter& p, const SceneContext& c, const Rect& r) {
   const std::string heads = shape.heads > 1 ? fmt::format(", {} heads", shape.heads) : "";
   p.text({r.x, r.y, r.w, 18}, p.body(t.dim),
          {fmt::format("in HBM {}{}", bytes(f.total()), heads) + (stored ? "" : ", not " + bytes(all)),
-          "in HBM " + bytes(f.total())});
+          "in HBM " + bytes(f.total()) + (stored ? heads : ", not " + bytes(all)), "in HBM " + bytes(f.total())});
   const Rect bar{r.x, r.y + 22, r.w, 12};
   p.box(bar, {0, 0, 0, 0}, t.faint, 0, 1, true);
   float x = bar.x;

@@ -11,20 +11,33 @@
 namespace flashscope::viz {
 namespace {
 
-// Where each block of the outer loop starts, as a state number of this head.
+// Where each block of the outer loop starts: a state number of this head and what to call it.
 struct Block {
-  std::int64_t number, K;
+  std::string name;
+  std::int64_t K;
+  bool here;
 };
-std::vector<Block> outer_blocks(const Schedule& schedule, std::int64_t head, std::int64_t most) {
+std::vector<Block> outer_blocks(const Schedule& schedule, const TraceState& s, std::int64_t most) {
   std::vector<Block> blocks;
-  const Algorithm algorithm = schedule.recipe().algorithm;
-  const bool columns = algorithm == Algorithm::flash1;
+  if (schedule.recipe().algorithm == Algorithm::standard) {
+    const std::pair<TraceStage, const char*> passes[] = {
+        {TraceStage::load_q, "S = Q K^T"}, {TraceStage::load_s, "P = softmax S"}, {TraceStage::load_p, "O = P V"}};
+    for (const auto& [stage, name] : passes)
+      if (const auto k = schedule.find(s.head, 0, -1, stage)) blocks.push_back({name, *k, false});
+    for (std::size_t n = blocks.size(); n-- > 0;)
+      if (s.K > blocks[n].K) {
+        blocks[n].here = true;
+        break;
+      }
+    return blocks;
+  }
+  const bool columns = schedule.recipe().algorithm == Algorithm::flash1;
   const std::int64_t all = columns ? schedule.Tc() : schedule.Tr();
   const std::int64_t stride = std::max<std::int64_t>(1, (all + most - 1) / most);
   for (std::int64_t n = 0; n < all; n += stride) {
     const auto k =
-        columns ? schedule.find(head, -1, n, TraceStage::load_kv) : schedule.find(head, n, -1, TraceStage::load_q);
-    if (k) blocks.push_back({n, *k});
+        columns ? schedule.find(s.head, -1, n, TraceStage::load_kv) : schedule.find(s.head, n, -1, TraceStage::load_q);
+    if (k) blocks.push_back({fmt::format("{} = {}", columns ? 'j' : 'i', n), *k, n == (columns ? s.j : s.i)});
   }
   std::sort(blocks.begin(), blocks.end(), [](const Block& x, const Block& y) { return x.K < y.K; });
   return blocks;
@@ -47,36 +60,45 @@ std::vector<Convention> conventions_of(const SceneContext& c) {
   return list;
 }
 
-void draw_conventions(Painter& p, const SceneContext& c, const Rect& r) {
-  const Theme& t = p.colours;
-  float x = r.x;
-  const TextStyle style = p.body(t.ink);
-  const auto list = conventions_of(c);
-  for (std::size_t n = 0; n < list.size(); ++n) {
-    const float w = p.width(list[n].text, style) + 16;
-    if (x + w > r.right()) return;
-    const Rect chip{x, r.y, w, r.h};
-    const bool risky = list[n].text == "guard none";
-    p.box(chip, t.raised, risky ? t.amber : t.line, 5);
-    p.text({x + 8, r.y, w - 16, r.h}, p.body(risky ? t.amber : t.ink), list[n].text);
-    Hit hit;
-    hit.target = Target::convention, hit.what = static_cast<int>(n);
-    p.hit(chip, hit);
-    x += w + 6;
-  }
-  // What the engine's line says beyond the four that can be switched here.
+// What the engine's line says beyond the four that can be switched here.
+std::string other_conventions(const StageData& data, const std::vector<Convention>& shown) {
   std::string rest;
-  for (std::size_t at = 0; at < c.data.conventions.size();) {
-    const std::size_t end = std::min(c.data.conventions.find(", ", at), c.data.conventions.size());
-    const std::string part = c.data.conventions.substr(at, end - at);
-    const bool shown =
-        std::any_of(list.begin(), list.end(), [&part](const Convention& one) { return part == one.text; }) ||
-        part.starts_with("empty row") || part.starts_with("skip ") || part.starts_with("guard ") || part == "no mask";
-    if (!shown) rest += (rest.empty() ? "" : ", ") + part;
+  for (std::size_t at = 0; at < data.conventions.size();) {
+    const std::size_t end = std::min(data.conventions.find(", ", at), data.conventions.size());
+    const std::string part = data.conventions.substr(at, end - at);
+    const bool known = std::any_of(shown.begin(), shown.end(), [&part](const Convention& one) {
+      return part == one.text || part.starts_with(one.text.substr(0, one.text.rfind(' ')));
+    });
+    if (!known && part != "no mask") rest += (rest.empty() ? "" : ", ") + part;
     at = end + 2;
   }
-  if (!rest.empty() && r.right() - x > 60) p.text({x + 4, r.y, r.right() - x - 4, r.h}, p.body(t.dim), rest);
+  return rest;
 }
+
+// Buttons in a row from r's left edge; returns where they end.
+float draw_conventions(Painter& p, const std::vector<Convention>& list, const std::string& rest, const Rect& r) {
+  const Theme& t = p.colours;
+  float x = r.x;
+  for (std::size_t n = 0; n < list.size(); ++n) {
+    const float w = p.width(list[n].text, p.body(t.ink)) + 16;
+    if (x + w > r.right()) return x;
+    const Rect button{x, r.y, w, r.h};
+    const bool risky = list[n].text == "guard none";
+    p.box(button, t.raised, risky ? t.amber : t.line, 5);
+    p.text({x + 8, r.y, w - 15, r.h}, p.body(risky ? t.amber : t.ink), list[n].text);
+    Hit hit;
+    hit.target = Target::convention, hit.what = static_cast<int>(n);
+    p.hit(button, hit);
+    x += w + 6;
+  }
+  if (!rest.empty() && r.right() - x > 60) x += p.text({x + 4, r.y, r.right() - x - 4, r.h}, p.body(t.dim), rest) + 4;
+  return x;
+}
+
+struct Entry {
+  Colour colour;
+  std::string text;
+};
 
 }  // namespace
 
@@ -95,27 +117,37 @@ void draw_run(Painter& p, const SceneContext& c, const Rect& r) {
 
   // The legend of the strip, with the totals so far.
   const ScanTotals& totals = c.data.totals;
-  struct Entry {
-    Colour colour;
-    std::string text;
-  };
   std::vector<Entry> entries = {{t.amber, fmt::format("{} rescales", count(totals.rescale))},
-                                {t.masked_hatch, fmt::format("{} masked tiles", count(totals.masked))},
-                                {t.nan, fmt::format("{} NaN events", count(totals.nan))}};
+                                {t.masked_hatch, fmt::format("{} masked", count(totals.masked))},
+                                {t.nan, fmt::format("{} NaN", count(totals.nan))}};
+  if (totals.inf > 0) entries.push_back({t.inf, fmt::format("{} inf", count(totals.inf))});
   if (!totals.complete && totals.tiles > 0)
     entries.push_back({t.faint, fmt::format("scanned {:.0f} %", 100.0 * static_cast<double>(totals.tiles_scanned) /
                                                                     static_cast<double>(totals.tiles))});
+  float legend = 0;
+  for (const Entry& entry : entries) legend += p.width(entry.text, p.body(t.dim)) + 34;
   float x = head.right();
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     const float w = p.width(entry->text, p.body(t.dim));
     if (x - w - 22 < head.x + step + 20) break;
     p.text({x - w, head.y, w + 1, head.h}, p.body(t.dim), entry->text);
     p.box({x - w - 18, head.y + 7, 12, 12}, entry->colour, {0, 0, 0, 0}, 2);
-    x -= w + 36;
+    x -= w + 34;
   }
 
-  const bool roomy = r.h >= 104;
-  const Rect strip{r.x + kPad, head.bottom() + 4, r.w - 2 * kPad, r.h - 36 - (roomy ? 52 : 28)};
+  // The conventions in the same line where they fit, else in one of their own.
+  const auto conventions = conventions_of(c);
+  const std::string rest = other_conventions(c.data, conventions);
+  float buttons = p.width(rest, p.body(t.dim)) + 10;
+  for (const Convention& one : conventions) buttons += p.width(one.text, p.body(t.ink)) + 22;
+  const float from = head.x + step + 24;
+  const bool same_line = from + buttons + 20 < head.right() - legend;
+  if (same_line)
+    draw_conventions(p, conventions, rest, {from, head.y + 1, buttons, 24});
+  else
+    draw_conventions(p, conventions, rest, {head.x, r.bottom() - 30, head.w, 24});
+
+  const Rect strip{r.x + kPad, head.bottom() + 6, r.w - 2 * kPad, r.h - 38 - (same_line ? 26 : 52)};
   p.box(strip, t.well, t.line, 0);
   if (c.data.strip) p.push(Bars{p.pixels(strip)});
   const auto [first, last] = head_steps(*c.data.schedule, s.head);
@@ -123,17 +155,13 @@ void draw_run(Painter& p, const SceneContext& c, const Rect& r) {
     return strip.x + strip.w * static_cast<float>(static_cast<double>(K - first) /
                                                   static_cast<double>(std::max<std::int64_t>(last - first, 1)));
   };
-  const bool columns = c.recipe().algorithm == Algorithm::flash1;
-  const std::string letter = columns ? "j = " : "i = ";
   float free_from = strip.x - 1;
-  for (const Block& block : outer_blocks(*c.data.schedule, s.head, 128)) {
+  for (const Block& block : outer_blocks(*c.data.schedule, s, 128)) {
     const float at = x_of(block.K);
     if (block.K > first) p.line({at, strip.y}, {at, strip.bottom()}, t.line_strong);
-    const std::string text = letter + std::to_string(block.number);
-    const float w = p.width(text, p.body(t.dim));
+    const float w = p.width(block.name, p.body(t.dim));
     if (at < free_from || at + w > strip.right()) continue;
-    const bool here = block.number == (columns ? s.j : s.i);
-    p.text({at, strip.bottom() + 2, w + 1, 18}, p.body(here ? t.ink : t.dim), text);
+    p.text({at, strip.bottom() + 3, w + 1, 18}, p.body(block.here ? t.ink : t.dim), block.name);
     free_from = at + w + 16;
   }
   const float cursor = x_of(s.K);
@@ -142,7 +170,6 @@ void draw_run(Painter& p, const SceneContext& c, const Rect& r) {
   hit.target = Target::strip;
   hit.col0 = static_cast<double>(first), hit.cols = static_cast<double>(last - first);
   p.hit({strip.x, strip.y - 4, strip.w, strip.h + 8}, hit);
-  if (roomy) draw_conventions(p, c, {r.x + kPad, r.bottom() - 30, r.w - 2 * kPad, 24});
 }
 
 }  // namespace flashscope::viz

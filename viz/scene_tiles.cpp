@@ -11,6 +11,7 @@
 namespace flashscope::viz {
 namespace {
 
+// A count of elements, three digits.
 std::string elements(std::int64_t value) {
   static constexpr const char* units[] = {"", " k", " M", " G", " T", " P"};
   auto v = static_cast<double>(value);
@@ -47,11 +48,6 @@ float draw_switch(Painter& p, const SceneContext& c, const Rect& r) {
   return r.bottom();
 }
 
-void swatch(Painter& p, const Rect& r, Colour fill, Colour stroke, const char* word, const char* shorter) {
-  p.box({r.x, r.y + 3, 13, 13}, fill, stroke, 2, 1.5f);
-  p.text({r.x + 19, r.y, r.w - 19, r.h}, p.body(p.colours.dim), {word, shorter});
-}
-
 float draw_legend(Painter& p, const SceneContext& c, float x, float y, float w) {
   const Theme& t = p.colours;
   const MapColour mode = c.options.map_colour;
@@ -67,30 +63,45 @@ float draw_legend(Painter& p, const SceneContext& c, float x, float y, float w) 
     p.text({x, y, w, 18}, p.body(t.dim), "not scanned yet");
   }
   y += 22;
-  const float half = w / 2;
-  swatch(p, {x, y, half - 4, 18}, {0, 0, 0, 0}, t.amber, "now", "now");
-  swatch(p, {x + half, y, half, 18}, t.masked, t.masked_hatch, "skipped", "skip");
-  p.line({x + half + 1, y + 16}, {x + half + 12, y + 4}, t.masked_hatch, 1.5f);
-  y += 20;
-  swatch(p, {x, y, half - 4, 18}, mix(t.panel, lut(Palette::sequential, c.options.dark)[180], 0.4), {0, 0, 0, 0},
-         "to come", "later");
-  swatch(p, {x + half, y, half, 18}, lut(Palette::sequential, c.options.dark)[180], {0, 0, 0, 0}, "partial", "part");
-  p.line({x + half + 1, y + 4}, {x + half + 12, y + 15}, t.panel, 1.5f);
+  struct Entry {
+    Colour fill, stroke;
+    const char* word;
+    int mark;  // 1: hatched, -1: diagonal
+  };
+  const Colour sample = lut(palette_of(mode), c.options.dark)[180], none{0, 0, 0, 0};
+  std::vector<Entry> entries = {{none, t.amber, "now", 0},
+                                {mix(t.panel, sample, 0.4), none, "to come", 0},
+                                {t.masked, none, "skipped", 1},
+                                {sample, none, "partial", -1}};
+  if (!c.data.totals.complete) entries.push_back({t.raised, t.masked_hatch, "not reached", 0});
+  float at = x;
+  for (const Entry& entry : entries) {
+    const float need = 18 + p.width(entry.word, p.body(t.dim));
+    if (at + need > x + w) at = x, y += 20;
+    p.box({at, y + 3, 13, 13}, entry.fill, entry.stroke, 2, 1.5f);
+    if (entry.mark > 0) p.line({at + 1, y + 15}, {at + 12, y + 4}, t.masked_hatch, 1.5f);
+    if (entry.mark < 0) p.line({at + 1, y + 4}, {at + 12, y + 15}, t.panel, 1.5f);
+    p.text({at + 18, y, need - 17, 19}, p.body(t.dim), entry.word);
+    at += need + 13;
+  }
   return y + 22;
 }
 
+// One quantity as a bar with its words on it: so far solid, in total lighter.
 void bar(Painter& p, const Rect& r, const char* name, std::int64_t so_far, std::int64_t total, std::int64_t whole,
          Colour colour) {
   const Theme& t = p.colours;
-  p.text({r.x, r.y, 70, r.h}, p.body(t.ink), name);
-  const Rect track{r.x + 74, r.y + 4, r.w - 74 - 62, r.h - 8};
+  const Rect track{r.x, r.y + 1, r.w, r.h - 3};
   const auto w = [&](std::int64_t n) {
     return track.w * static_cast<float>(static_cast<double>(n) / static_cast<double>(std::max<std::int64_t>(whole, 1)));
   };
   p.box(track, t.well);
-  p.box({track.x, track.y, std::max(1.f, w(total)), track.h}, mix(t.well, colour, 0.35));
-  p.box({track.x, track.y, std::max(1.f, w(so_far)), track.h}, colour);
-  p.text({r.right() - 58, r.y, 58, r.h}, p.body(t.ink, Align::right), elements(so_far));
+  p.box({track.x, track.y, std::max(1.f, w(total)), track.h}, mix(t.well, colour, 0.22));
+  p.box({track.x, track.y, std::max(2.f, w(so_far)), track.h}, mix(t.well, colour, 0.62));
+  const std::string value = elements(so_far);
+  const float right = p.width(value, p.body(t.ink));
+  p.text({r.right() - right - 7, r.y, right + 1, r.h - 1}, p.body(t.ink, Align::right), value);
+  p.text({r.x + 6, r.y, r.w - right - 18, r.h - 1}, p.body(t.ink), name);
 }
 
 void draw_traffic(Painter& p, const SceneContext& c, const Rect& r) {
@@ -106,33 +117,36 @@ void draw_traffic(Painter& p, const SceneContext& c, const Rect& r) {
   p.text(row(22), p.label(t.ink), {"HBM traffic so far", "HBM traffic"});
   const std::string so_far = bytes(d.traffic_so_far.bytes.total().total()),
                     all = bytes(d.traffic_total.bytes.total().total());
-  if (fits(26)) p.text(row(26), p.number(t.ink), {so_far + " of " + all + ", counted", so_far + " of " + all, so_far});
+  if (fits(26)) {
+    const Rect place = row(26);
+    const float used = p.text(place, p.number(t.ink), {so_far + " of " + all, so_far});
+    p.text({place.x + used + 8, place.y, place.w - used - 8, place.h}, p.body(t.dim, Align::right), {"counted", ""});
+  }
   const std::int64_t run_so_far = d.traffic_so_far.elements.total().total(),
                      run = d.traffic_total.elements.total().total();
   const std::int64_t floor = d.minimum.elements.total();
   const std::int64_t whole = std::max({d.standard_elements_total, run, floor});
-  if (fits(20)) bar(p, row(20), "standard", d.standard_elements_so_far, d.standard_elements_total, whole, t.dim);
-  if (fits(20)) bar(p, row(20), "this run", run_so_far, run, whole, t.key);
-  if (fits(20)) bar(p, row(20), "minimum", floor, floor, whole, t.query);
-  if (fits(20)) p.text(row(20), p.body(t.dim), {"elements: formula, counted, bound", "elements"});
+  if (fits(22))
+    bar(p, row(22), "standard, formula", d.standard_elements_so_far, d.standard_elements_total, whole, t.dim);
+  if (fits(22)) bar(p, row(22), "this run, counted", run_so_far, run, whole, t.key);
+  if (fits(22)) bar(p, row(22), "I/O minimum, bound", floor, floor, whole, t.query);
   if (fits(20)) {
     const Rect place = row(20);
     if (d.formula.elements) {
       const bool equal = d.formula.elements->total() == run;
+      const std::string same = equal ? "=" : "is not";
       p.text(place, p.body(equal ? t.good : t.nan),
-             {fmt::format("total: formula {} counted {}", equal ? "=" : "is not", count(run)),
-              fmt::format("formula {} {}", equal ? "=" : "is not", count(run)),
-              equal ? "formula = counted" : "formula differs"});
+             {fmt::format("total: formula {} counted {}", same, count(run)),
+              fmt::format("formula {} {}", same, count(run)), equal ? "formula = counted" : "formula differs"});
     } else {
       p.text(place, p.body(t.dim), {"no formula: " + d.formula.reason, "no formula"});
     }
   }
   if (fits(20) && c.recipe().algorithm != Algorithm::standard)
-    p.text(row(20), p.body(t.dim),
-           {fmt::format("saved by tiling {}, skipping {}", elements(d.saving.by_tiling()),
-                        elements(d.saving.by_skipping())),
-            fmt::format("tiling {}, skip {}", elements(d.saving.by_tiling()), elements(d.saving.by_skipping())),
-            "saving"});
+    p.text(
+        row(20), p.body(t.dim),
+        {fmt::format("saved: tiling {}, skipping {}", elements(d.saving.by_tiling()), elements(d.saving.by_skipping())),
+         fmt::format("tiling {}, skip {}", elements(d.saving.by_tiling()), elements(d.saving.by_skipping())), ""});
 }
 
 }  // namespace
@@ -149,7 +163,7 @@ void draw_tiles(Painter& p, const SceneContext& c, const Rect& r) {
          {fmt::format("{} x {}", count(Tr), count(Tc)), ""});
   float y = draw_switch(p, c, {head.x, head.bottom() + 4, head.w, 24}) + 8;
 
-  constexpr float kTraffic = 172, kLegend = 66;
+  constexpr float kTraffic = 162, kLegend = 64;
   const bool legend = r.bottom() - y > 90 + kLegend + 110;
   const float traffic = std::clamp(r.bottom() - y - 90 - (legend ? kLegend : 0), 48.f, kTraffic);
   const float space = r.bottom() - 8 - traffic - (legend ? kLegend : 0) - y - 6;

@@ -118,7 +118,7 @@ void draw_transfers(Painter& p, const SceneContext& c, const Rect& crossing) {
   }
 
   const Rect scores = p.scene.score;
-  const float above = p.scene.chip[static_cast<int>(ChipBuffer::K)].y - 25 * p.unit;
+  const float above = p.scene.chip[static_cast<int>(ChipBuffer::K)].y - 5 * p.unit;
   for (std::size_t n = 0; n < routes.size(); ++n) {
     const Route& route = routes[n];
     const Operand operand = route.transfer->operand;
@@ -126,20 +126,20 @@ void draw_transfers(Painter& p, const SceneContext& c, const Rect& crossing) {
     const float lane = lanes[n], inside = across.right() + 7 * p.unit;
     std::vector<Point> points{route.tile};
     curve(points, {across.x, route.tile.y}, {across.x + across.w * 0.3f, lane});
-    const bool direct = operand == Operand::Q || operand == Operand::K;
-    if (direct) {
-      curve(points, {across.x + across.w * 0.7f, lane}, {inside, route.slot.centre().y});
-      points.push_back({route.slot.x - 2 * p.unit, route.slot.centre().y});
-    } else if (operand == Operand::V) {
-      curve(points, {across.x + across.w * 0.7f, lane}, {inside, above});
-      points.push_back({route.slot.x - 12 * p.unit, above});
-      points.push_back({route.slot.x - 12 * p.unit, route.slot.centre().y});
-      points.push_back({route.slot.x - 2 * p.unit, route.slot.centre().y});
-    } else {
-      const float under = scores.bottom() + (3 + 2 * static_cast<float>(n)) * p.unit;
-      curve(points, {across.x + across.w * 0.7f, lane}, {inside, under});
+    const Point leaves{across.x + across.w * 0.7f, lane};
+    if (operand == Operand::Q || operand == Operand::K) {  // straight in from the left, beside K's name
+      const float y = route.slot.y + route.slot.h * (operand == Operand::K ? 0.2f : 0.5f);
+      curve(points, leaves, {inside, y});
+      points.push_back({route.slot.x - 2 * p.unit, y});
+    } else if (operand == Operand::V) {  // over K
+      curve(points, leaves, {inside, above});
+      points.push_back({route.slot.centre().x, above});
+      points.push_back({route.slot.centre().x, route.slot.y + 10 * p.unit});
+    } else {  // under Q
+      const float under = scores.bottom() + (2.5f + 2 * static_cast<float>(std::min<std::size_t>(n, 4))) * p.unit;
+      curve(points, leaves, {inside, under});
       points.push_back({route.slot.centre().x, under});
-      points.push_back({route.slot.centre().x, route.slot.bottom() - 6 * p.unit});
+      points.push_back({route.slot.centre().x, route.slot.bottom() - 10 * p.unit});
     }
     if (!route.transfer->read) std::reverse(points.begin(), points.end());
     p.push(Path{points, with_alpha(colour, 0.9), std::max(1.5f, 2 * p.unit), true, false});
