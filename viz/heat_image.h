@@ -10,8 +10,6 @@
 
 namespace flashscope::viz {
 
-using TraceStage = flashscope::Stage;  // a step's stage; viz::Stage is the picture
-
 // What can be drawn as a heat map. On the chip: K is drawn as K^T; columns are n x 1.
 enum class ChipBuffer : std::uint8_t { Q, K, V, S, P, m, alpha, l, O, LSE, o_norm };
 inline constexpr int kChipBuffers = 11;

@@ -2,9 +2,11 @@
 
 #include <imgui.h>
 // After imgui.h.
+#include <GL/glcorearb.h>
 #include <backends/imgui_impl_opengl3.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <stdexcept>
@@ -25,9 +27,38 @@ void draw_dashed(ImDrawList& list, ImVec2 from, ImVec2 to, ImU32 colour, float w
   }
 }
 
+// A software rasteriser clears a rectangle several times faster than it blends one.
+constexpr float kClearedArea = 6000;  // pixels
+
+bool is_cleared(const Box& box) {
+  return box.fill.a == 255 && (box.rect.w - 2 * box.rounding) * box.rect.h > kClearedArea;
+}
+// The fill but for its rounded corners, which are drawn here.
+std::array<Rect, 3> cleared_parts(const Box& box) {
+  const Rect& r = box.rect;
+  const float c = std::ceil(box.rounding);
+  return {Rect{r.x + c, r.y, r.w - 2 * c, r.h}, Rect{r.x, r.y + c, c, r.h - 2 * c},
+          Rect{r.right() - c, r.y + c, c, r.h - 2 * c}};
+}
+void draw_corners(ImDrawList& list, const Box& box) {
+  const float c = std::ceil(box.rounding);
+  if (c < 1) return;
+  const Rect& r = box.rect;
+  const ImVec2 centres[] = {
+      {r.x + c, r.y + c}, {r.right() - c, r.y + c}, {r.right() - c, r.bottom() - c}, {r.x + c, r.bottom() - c}};
+  for (int n = 0; n < 4; ++n) {
+    list.PathLineTo(centres[n]);
+    list.PathArcToFast(centres[n], box.rounding, 6 + 3 * n, 9 + 3 * n);
+    list.PathFillConvex(colour_of(box.fill));
+  }
+}
+
 void draw(ImDrawList& list, const Box& box) {
   const ImVec2 from{box.rect.x, box.rect.y}, to{box.rect.right(), box.rect.bottom()};
-  if (box.fill.a) list.AddRectFilled(from, to, colour_of(box.fill), box.rounding);
+  if (is_cleared(box))
+    draw_corners(list, box);
+  else if (box.fill.a)
+    list.AddRectFilled(from, to, colour_of(box.fill), box.rounding);
   if (!box.stroke.a) return;
   const float half = box.stroke_width / 2;
   const ImVec2 a{from.x + half, from.y + half}, b{to.x - half, to.y - half};
@@ -180,10 +211,33 @@ void Overlay::draw(const Scene& scene, const ScanStrip* strip, bool dark, float 
   };
   std::vector<Call> calls;
   calls.reserve(scene.items.size());  // the draw list keeps pointers to them
+  struct Clear {
+    Rect rect;
+    Colour colour;
+    float height;
+  };
+  std::vector<Clear> clears;
+  clears.reserve(3 * scene.items.size());
+  const auto clear = [&](const Rect& rect, Colour colour) {
+    if (rect.empty()) return;
+    clears.push_back({rect, colour, height});
+    list.AddCallback(
+        [](const ImDrawList*, const ImDrawCmd* command) {
+          const auto& c = *static_cast<const Clear*>(command->UserCallbackData);
+          glScissor(static_cast<int>(c.rect.x), static_cast<int>(c.height - c.rect.bottom()),
+                    static_cast<int>(c.rect.w), static_cast<int>(c.rect.h));
+          glClearColor(static_cast<float>(c.colour.r) / 255, static_cast<float>(c.colour.g) / 255,
+                       static_cast<float>(c.colour.b) / 255, 1);
+          glClear(GL_COLOR_BUFFER_BIT);
+        },
+        &clears.back());
+  };
   for (const Item& item : scene.items) {
-    if (const auto* box = std::get_if<Box>(&item))
+    if (const auto* box = std::get_if<Box>(&item)) {
+      if (is_cleared(*box))
+        for (const Rect& part : cleared_parts(*box)) clear(part, box->fill);
       viz::draw(list, *box);
-    else if (const auto* text = std::get_if<Text>(&item))
+    } else if (const auto* text = std::get_if<Text>(&item))
       impl_->draw(list, *text);
     else if (const auto* path = std::get_if<Path>(&item))
       viz::draw(list, *path);

@@ -325,7 +325,6 @@ Scene make_scene(const StageData& data, const StageOptions& options, const Scene
   const Layout l = lay_out(w, h);
   const SceneContext c{data, options, input};
 
-  p.push(Box{{0, 0, input.width, input.height}, p.colours.background, {0, 0, 0, 0}, 0, 0, false});
   draw_header(p, c, l.header);
   draw_memory(p, c, l.memory);
   draw_chip(p, c, l.chip);

@@ -16,6 +16,8 @@
 
 namespace flashscope::viz {
 
+using TraceStage = flashscope::Stage;  // a step's stage; viz::Stage is the picture
+
 // Everything that is drawn, read-only, made by the document. Pointers may be null where there is nothing yet.
 struct StageData {
   std::shared_ptr<const Problem> problem;

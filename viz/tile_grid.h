@@ -26,6 +26,13 @@ TileGrid tile_grid(const Schedule& schedule, std::int64_t head, int max_width, i
 // Fills in the colour indices.
 void colour_tiles(TileGrid& grid, const Schedule& schedule, const ScanMap* map, MapColour mode);
 
+// What it takes to tell done, now and to come apart.
+struct WalkPlace {
+  double outer = 0, inner = 0;  // of the first tile that is not done, in the order of the walk
+  double now_i = -1, now_j = -1;
+};
+WalkPlace walk_place(const Schedule& schedule, const TraceState& state);
+
 struct MapScale {
   double low = 0, high = 0;  // what the palette's ends mean
   bool any = false;

@@ -5,45 +5,11 @@
 namespace flashscope::viz {
 namespace {
 
-constexpr double kAll = 1e9;  // beyond every tile number
-
 void set_colour(const Program& program, const char* name, Colour c) {
   glUniform4f(program.uniform(name), c.r / 255.f, c.g / 255.f, c.b / 255.f, c.a / 255.f);
 }
 
 }  // namespace
-
-WalkPlace walk_place(const Schedule& schedule, const TraceState& state) {
-  WalkPlace place;
-  if (!state.step) return place;
-  const TraceStage stage = state.step->stage;
-  const Recipe& recipe = schedule.recipe();
-  const auto i = static_cast<double>(state.i), j = static_cast<double>(state.j);
-  const double order = recipe.order == Order::reverse ? static_cast<double>(schedule.Tc() - 1 - state.j) : j;
-  place.now_i = i, place.now_j = j;
-  switch (recipe.algorithm) {
-    case Algorithm::flash2:
-      place.outer = i;
-      place.inner = stage == TraceStage::load_q                                 ? -1
-                    : stage == TraceStage::finish || stage == TraceStage::store ? kAll
-                                                                                : order;
-      if (stage == TraceStage::load_q || stage == TraceStage::finish || stage == TraceStage::store) place.now_j = -1;
-      break;
-    case Algorithm::flash1:
-      place.outer = stage == TraceStage::finish ? kAll : order;
-      place.inner = stage == TraceStage::load_kv ? -1 : i;
-      if (stage == TraceStage::load_kv) place.now_i = -1;
-      if (stage == TraceStage::finish) place.now_j = -1;
-      break;
-    case Algorithm::standard:  // the place within the pass; every tile of a strip at once
-      place.outer = i;
-      place.inner =
-          stage == TraceStage::store_s || stage == TraceStage::store_p || stage == TraceStage::store_o ? kAll : -1;
-      place.now_j = -1;
-      break;
-  }
-  return place;
-}
 
 TileMapPass::TileMapPass() : program_("panel.vert", "tile_map.frag") {}
 

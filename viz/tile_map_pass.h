@@ -8,13 +8,6 @@
 
 namespace flashscope::viz {
 
-// What the shader needs to tell done, now and to come apart.
-struct WalkPlace {
-  double outer = 0, inner = 0;  // of the first tile that is not done, in the order of the walk
-  double now_i = -1, now_j = -1;
-};
-WalkPlace walk_place(const Schedule& schedule, const TraceState& state);
-
 class TileMapPass {
  public:
   TileMapPass();
