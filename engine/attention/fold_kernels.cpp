@@ -96,7 +96,7 @@ struct ExpConstants<double> {
                                  2.7626364817560387277e-7,  2.2981178518135839946e-8};
 };
 
-// exp(x) for x <= 0, -inf or NaN: exp(0) = 1, exp(-inf) = 0, NaN stays NaN. At most 1 ulp off.
+// exp(x) for x <= 0, -inf or NaN: exp(0) = 1, exp(-inf) = 0, NaN stays NaN. At most 1.5 ulp off.
 template <class T>
 HWY_INLINE VecOf<T> exp_vector(VecOf<T> x) {
   using C = ExpConstants<T>;
