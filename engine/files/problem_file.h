@@ -17,13 +17,14 @@ enum class Layout { hnd, nhd };  // (batch,) heads, N, d   or   (batch,) N, head
 enum class MaskMeans { keep, drop };
 
 struct ProblemFiles {
-  std::filesystem::path input;                   // one .npz or .safetensors; or empty and:
-  std::filesystem::path q, k, v;                 // three .npy
-  std::filesystem::path mask, bias;              // optional, of their own
-  std::map<std::string, std::string> names;      // role -> array name in `input`; roles: q k v mask bias o lse
-  std::optional<Layout> layout;                  // unset: as the file says, else hnd
+  std::filesystem::path input;       // one .npz or .safetensors; or empty and:
+  std::filesystem::path q, k, v;     // three .npy
+  std::filesystem::path mask, bias;  // optional, of their own
+  // Role -> array name in `input`; "" leaves the role out. Roles: q k v mask bias scale o lse.
+  std::map<std::string, std::string> names;
+  std::optional<Layout> layout;  // unset: as the file says, else hnd
   std::int64_t batch = 0;
-  std::optional<std::int64_t> head;              // only this query head (with its kv head); unset: all
+  std::optional<std::int64_t> head;  // only this query head (with its kv head); unset: all
   std::optional<double> scale;
   MaskMeans mask_means = MaskMeans::keep;
   Causal causal = Causal::none;
@@ -36,7 +37,7 @@ struct FileReport {
   std::string format;
   std::vector<ArrayInfo> arrays;
   std::map<std::string, std::string> roles;  // guessed: role -> array name; a role that was not found is absent
-  std::optional<Layout> layout;              // if the file says
+  std::optional<Layout> layout;              // if the file says, in a word that is known
   std::int64_t batches = 1;
 };
 FileReport inspect(const std::filesystem::path& path);
