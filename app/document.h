@@ -23,8 +23,8 @@ namespace flashscope {
 
 // A long job that the person can see and cancel: a search, a full run, loading a file.
 struct JobStatus {
-  std::string what;           // "Searching the next NaN"; empty: none
-  double fraction = 0;        // 0..1
+  std::string what;     // "Searching the next NaN"; empty: none
+  double fraction = 0;  // 0..1
 };
 
 class Document {
@@ -34,7 +34,7 @@ class Document {
   Document(const Document&) = delete;
 
   // ---- commands. Those that change problem, mask or recipe can be undone.
-  void open(const ProblemFiles& files);        // in the background; on failure `message` and nothing lost
+  void open(const ProblemFiles& files);  // in the background; on failure `message` and nothing lost
   void set_problem(std::shared_ptr<const Problem> problem, std::vector<std::string> found = {});
   // Re-plans at once and keeps the place: same (head, row, key, stage), or the nearest. An invalid recipe
   // sets `message` and changes nothing.
@@ -47,31 +47,31 @@ class Document {
   bool can_undo() const;
   bool can_redo() const;
 
-  void seek(std::int64_t K);                   // returns at once
-  void step(std::int64_t by);                  // relative to the requested place
-  void step_tile(int direction);               // next or previous tile
+  void seek(std::int64_t K);      // returns at once
+  void step(std::int64_t by);     // relative to the requested place
+  void step_tile(int direction);  // next or previous tile
   void step_head(std::int64_t head);
   void seek_tile(std::int64_t i, std::int64_t j);
   void seek_row(std::int64_t head, std::int64_t row);
-  void find(EventKind kind, bool forward);     // a job; seeks there when found, else `message`
-  void run_full();                             // a job; `report` when done
+  void find(EventKind kind, bool forward);  // a job; seeks there when found, else `message`
+  void run_full();                          // a job; `report` when done
   void cancel_job();
-  void hover_row(std::int64_t row);            // -1: none
+  void hover_row(std::int64_t row);  // -1: none
   void pin_row(std::int64_t row, bool pinned);
   void request_history(std::int64_t head, std::int64_t row);
   void request_events(unsigned kinds, std::int64_t first, std::int64_t count);
 
   // ---- reading. poll() takes over finished results; call it after notify. Returns whether anything changed.
   bool poll();
-  void wait_idle();                            // until no seek or job is pending (tests, command line)
+  void wait_idle();  // until no seek or job is pending (tests, command line)
 
   const std::shared_ptr<const Problem>& problem() const;
   const Recipe& recipe() const;
-  std::int64_t requested_K() const;            // where the person wants to be; state may lag behind
-  const viz::StageData& stage() const;         // everything for the stage, kept current by poll()
+  std::int64_t requested_K() const;               // where the person wants to be; state may lag behind
+  const viz::StageData& stage() const;            // everything for the stage, kept current by poll()
   const std::vector<std::string>& found() const;  // of the last opened file
   JobStatus job() const;
-  const std::string& message() const;          // last error or notice; empty
+  const std::string& message() const;  // last error or notice; empty
   void clear_message();
   std::shared_ptr<const Report> report() const;  // of the last full run under this problem and recipe
   std::shared_ptr<const Scan> scan() const;

@@ -1,0 +1,71 @@
+// The worker that plans and seeks for the document: one thread, the newest request wins, an older one is
+// cancelled on the way. It owns the trace; the document only ever sees finished states.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "app/plan.h"
+#include "engine/attention/trace.h"
+
+namespace flashscope {
+
+// A place that outlives its schedule.
+struct Place {
+  std::int64_t head = 0, row = 0, key = 0;
+  Stage stage = Stage::load_q;
+  bool start = true;  // state 0
+};
+
+class Seeker {
+ public:
+  struct Request {
+    std::uint64_t number = 0;      // grows with every request
+    std::uint64_t generation = 0;  // of the plan; a new one re-plans and goes to `place`
+    std::shared_ptr<const Problem> problem;
+    Recipe recipe;
+    std::int64_t K = 0;          // in the present plan
+    std::optional<Place> place;  // in a new plan
+    std::int64_t by = 0;         // steps on from `place`
+    std::int64_t check_row = -1;
+  };
+  struct Result {
+    std::uint64_t number = 0;
+    std::shared_ptr<const Plan> plan;
+    std::shared_ptr<const TraceState> state;
+    std::vector<Transfer> transfers;
+    ElementsAndBytes traffic_so_far;
+    std::int64_t standard_so_far = 0;
+    std::optional<RowCheck> check;
+    std::int64_t check_row = -1;
+    std::string error;  // a plan that could not be made; plan is null then
+  };
+
+  explicit Seeker(std::function<void(Result)> deliver);  // called on the worker
+  ~Seeker();
+
+  void request(Request request);
+
+ private:
+  void work(std::stop_token stop);
+  Result serve(const Request& request, std::stop_token stop);
+
+  std::function<void(Result)> deliver_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::optional<Request> pending_;
+  std::stop_source current_;  // of the request in work
+  Request working_;           // it, so that one which asks for the same state does not cancel it
+  // Only the worker touches these.
+  std::shared_ptr<const Plan> plan_;
+  std::optional<Trace> trace_;
+  std::shared_ptr<const TraceState> state_;
+  std::jthread thread_;
+};
+
+}  // namespace flashscope

@@ -1,0 +1,184 @@
+// The document driven by commands, waiting on states and never on time.
+#include "app/document.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace flashscope {
+namespace {
+
+std::shared_ptr<const Problem> small_problem() {
+  Mask causal;
+  causal.causal = Causal::top_left;
+  return random_problem({2, 1, 200, 200, 16, 16, DType::float32}, 3, {}, causal);
+}
+
+Recipe small_recipe(std::int64_t Br, std::int64_t Bc) {
+  Recipe recipe;
+  recipe.Br = Br, recipe.Bc = Bc;
+  return recipe;
+}
+
+TEST(Document, steps_forward_and_back) {
+  Document document;
+  document.set_recipe(small_recipe(32, 16));
+  document.set_problem(small_problem());
+  document.wait_idle();
+  EXPECT_EQ(document.requested_K(), 0);
+  document.step(5);
+  document.wait_idle();
+  ASSERT_TRUE(document.stage().state);
+  EXPECT_EQ(document.stage().state->K, 5);
+  document.step(-2);
+  document.wait_idle();
+  EXPECT_EQ(document.stage().state->K, 3);
+  EXPECT_EQ(document.stage().state->step->stage, Stage::scores);
+  document.step(-100);
+  document.wait_idle();
+  EXPECT_EQ(document.stage().state->K, 0);
+}
+
+TEST(Document, changing_Br_keeps_the_place) {
+  Document document;
+  document.set_recipe(small_recipe(32, 16));
+  document.set_problem(small_problem());
+  document.wait_idle();
+  const auto K = document.stage().schedule->find(1, 4, 6, Stage::rescale);  // rows 128.., keys 96..
+  ASSERT_TRUE(K);
+  document.seek(*K + 1);
+  document.wait_idle();
+  document.set_recipe(small_recipe(64, 16));
+  document.wait_idle();
+  const auto state = document.stage().state;
+  EXPECT_EQ(state->head, 1);
+  EXPECT_EQ(state->i, 2);
+  EXPECT_EQ(state->j, 6);
+  EXPECT_EQ(state->step->stage, Stage::rescale);
+  EXPECT_EQ(document.requested_K(), state->K);
+  // And back by undo, to the same place.
+  ASSERT_TRUE(document.can_undo());
+  document.undo();
+  document.wait_idle();
+  EXPECT_EQ(document.recipe().Br, 32);
+  EXPECT_EQ(document.stage().state->row0, 128);
+  EXPECT_EQ(document.stage().state->j, 6);
+  document.redo();
+  document.wait_idle();
+  EXPECT_EQ(document.recipe().Br, 64);
+}
+
+TEST(Document, bad_settings_say_why_and_change_nothing) {
+  Document document;
+  document.set_problem(small_problem());
+  document.set_recipe(small_recipe(64, 64));
+  document.wait_idle();
+  document.seek(7);
+  document.wait_idle();
+  Recipe bad = document.recipe();
+  bad.Br = 0;
+  document.set_recipe(bad);
+  document.wait_idle();
+  EXPECT_NE(document.message().find("Br"), std::string::npos) << document.message();
+  EXPECT_EQ(document.recipe().Br, 64);
+  EXPECT_EQ(document.stage().state->K, 7);
+}
+
+TEST(Document, a_file_that_cannot_be_opened_loses_nothing) {
+  Document document;
+  document.set_problem(small_problem());
+  document.wait_idle();
+  const auto before = document.problem();
+  ProblemFiles files;
+  files.input = "there/is/no/such/file.npz";
+  document.open(files);
+  document.wait_idle();
+  EXPECT_NE(document.message().find("file.npz"), std::string::npos) << document.message();
+  EXPECT_EQ(document.problem(), before);
+}
+
+TEST(Document, finds_the_next_and_previous_event_and_shows_it) {
+  Document document;
+  document.set_recipe(small_recipe(32, 16));
+  document.set_problem(small_problem());
+  document.wait_idle();
+  document.find(EventKind::rescale, true);
+  document.wait_idle();
+  const std::int64_t first = document.stage().state->K;
+  ASSERT_GT(first, 0);
+  EXPECT_EQ(document.stage().state->step->stage, Stage::rescale);
+  document.find(EventKind::rescale, true);
+  document.wait_idle();
+  EXPECT_GT(document.stage().state->K, first);
+  document.find(EventKind::rescale, false);
+  document.wait_idle();
+  EXPECT_EQ(document.stage().state->K, first);
+  document.find(EventKind::nan, true);
+  document.wait_idle();
+  EXPECT_EQ(document.stage().state->K, first);
+  EXPECT_FALSE(document.message().empty());
+}
+
+TEST(Document, the_events_list_agrees_with_the_totals) {
+  Document document;
+  document.set_recipe(small_recipe(32, 16));
+  document.set_problem(small_problem());
+  document.wait_idle();
+  const auto scan = document.scan();
+  std::const_pointer_cast<Scan>(scan)->wait();
+  const unsigned rescales = 1u << static_cast<unsigned>(EventKind::rescale);
+  const std::int64_t count = scan->event_count(rescales);
+  EXPECT_EQ(count, scan->totals().rescale);
+  ASSERT_GT(count, 20);
+  document.request_events(rescales, count - 10, 10);
+  document.wait_idle();
+  ASSERT_TRUE(document.events());
+  ASSERT_EQ(document.events()->events.size(), 10u);
+  for (const Event& event : document.events()->events) {
+    EXPECT_EQ(event.kind, EventKind::rescale);
+    EXPECT_GT(event.step, 0);
+    EXPECT_LT(event.alpha, 1);
+  }
+}
+
+TEST(Document, pinned_rows_are_checked) {
+  Document document;
+  document.set_recipe(small_recipe(32, 16));
+  document.set_problem(small_problem());
+  document.wait_idle();
+  document.seek_tile(3, 2);
+  document.wait_idle();
+  document.seek(*document.stage().schedule->find(0, 3, 2, Stage::accumulate) + 1);
+  document.pin_row(100, true);
+  document.wait_idle();
+  ASSERT_TRUE(document.stage().check);
+  EXPECT_EQ(document.stage().check_row, 100);
+  EXPECT_LE(std::abs(document.stage().check->sum_p_over_l - 1), 1e-5);
+}
+
+TEST(Demo, the_first_three_minutes_show_the_golden_numbers) {
+  std::ifstream file(FLASHSCOPE_SOURCE_DIR "/tests/data/first_demo.json");
+  const auto golden = nlohmann::json::parse(file);
+  const auto problem = demo_problem();
+  const auto lines = first_three_minutes();
+  ASSERT_EQ(lines.size(), golden["runs"].size());
+  for (std::size_t n = 0; n < lines.size(); ++n) {
+    const auto& run = golden["runs"][n];
+    const FirstMinuteNumbers numbers = compute(*problem, lines[n]);
+    EXPECT_EQ(lines[n].recipe.Br, run["Br"]);
+    EXPECT_EQ(lines[n].recipe.Bc, run["Bc"]);
+    EXPECT_EQ(numbers.nan_rows, run["nan_rows"]) << n;
+    EXPECT_EQ(numbers.rescales, run["rescales"]) << n;
+    EXPECT_EQ(numbers.tiles_visited, run["tiles_visited"]) << n;
+    EXPECT_EQ(numbers.bytes, run["bytes"]) << n;
+    EXPECT_EQ(numbers.first_nan.has_value(), run.contains("first_nan")) << n;
+    if (numbers.first_nan) {
+      EXPECT_EQ(*numbers.first_nan, "tile (0, 1), row 0: (-inf) - (-inf)");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flashscope
