@@ -7,11 +7,13 @@ uniform sampler2D lut;        // 256 x 1
 uniform vec4 rect;            // pixels
 uniform vec2 viewport;
 uniform vec4 grid;            // first column block, first row block, column blocks, row blocks in view
+uniform vec4 textured;        // the same of what the texture holds: whole tiles
 uniform vec2 all_tiles;       // Tc, Tr
 uniform vec2 now;             // j, i; negative: none
 uniform vec2 place;           // outer, inner of the first tile that is not done
 uniform bool columns_outside;
 uniform bool reverse;
+uniform bool no_key_is_grey;  // a visited tile without a visible key has no score; its NaNs have a colour
 uniform vec4 panel_colour, to_come_colour, skipped_colour, hatch_colour, now_colour, ink_colour;
 out vec4 colour;
 
@@ -40,7 +42,7 @@ void main() {
   }
 
   ivec2 texels = textureSize(tiles, 0);
-  ivec2 texel_at = clamp(ivec2((tile + 0.5) / all_tiles * vec2(texels)), ivec2(0), texels - 1);
+  ivec2 texel_at = clamp(ivec2((tile + 0.5 - textured.xy) / textured.zw * vec2(texels)), ivec2(0), texels - 1);
   uvec2 texel = texelFetch(tiles, texel_at, 0).rg;
   float order = reverse ? all_tiles.x - 1.0 - tile.x : tile.x;
   float outer = columns_outside ? order : tile.y;
@@ -50,6 +52,8 @@ void main() {
   vec3 c;
   if (texel.g == 2u) {
     c = mod(pixel.x + pixel.y, 8.0) < 1.6 ? hatch_colour.rgb : skipped_colour.rgb;
+  } else if (texel.g == 3u && no_key_is_grey) {
+    c = mod(pixel.x + pixel.y, 5.0) < 1.6 ? hatch_colour.rgb : to_come_colour.rgb;
   } else if (texel.r == 0u) {
     bool dot_here = mod(floor(pixel.x), 4.0) < 1.0 && mod(floor(pixel.y), 4.0) < 1.0;
     c = dot_here ? hatch_colour.rgb : to_come_colour.rgb;

@@ -1,4 +1,4 @@
-// What part of the score tile is looked at: a window of the tile in shares of its height and width.
+// What part of the score tile, or of the tile map, is looked at: a window in shares of its height and width.
 // Rows zoom Q, S, m, alpha, l and O together, columns K^T and S, so that rows and columns still read across.
 #pragma once
 
@@ -8,6 +8,7 @@ namespace flashscope::viz {
 
 struct Camera {
   double top = 0, bottom = 1, left = 0, right = 1;
+  bool operator==(const Camera&) const = default;
   bool whole() const { return top <= 0 && bottom >= 1 && left <= 0 && right >= 1; }
 };
 

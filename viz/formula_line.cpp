@@ -28,6 +28,18 @@ double row_maximum(const Matrix& S, std::int64_t r) {  // ignores NaN, as the fo
   return best;
 }
 
+std::string digits(double value, int count) {
+  return std::isfinite(value) ? fmt::format("{:.{}g}", value, count) : number(value);
+}
+
+// The key whose number is told: the pointed one, else the first one that is NaN, else the first.
+std::int64_t key_in_tile(const TraceState& s, std::int64_t r, std::int64_t key) {
+  if (key >= 0) return std::clamp<std::int64_t>(key - s.col0, 0, std::max<std::int64_t>(s.cols - 1, 0));
+  for (std::int64_t c = 0; c < s.P.cols && r < s.P.rows; ++c)
+    if (std::isnan(s.P.at(r, c))) return c;
+  return 0;
+}
+
 FormulaLine transfer_line(const StageData& data) {
   FormulaLine line;
   std::string words, short_words;
@@ -76,7 +88,7 @@ FormulaLine formula_line(const StageData& data, std::int64_t row, std::int64_t k
   const std::int64_t r = row - s.row0;
   const std::string head = fmt::format("row {}:  ", row);
   const double m = at(s.m, r), m_old = at(s.m_old, r), l = at(s.l, r), l_old = at(s.l_old, r), alpha = at(s.alpha, r);
-  const std::int64_t c = std::clamp<std::int64_t>(key < 0 ? 0 : key - s.col0, 0, std::max<std::int64_t>(s.cols - 1, 0));
+  const std::int64_t c = key_in_tile(s, r, key);
   const auto say = [&](std::string text, std::string shorter) { line.texts = {head + text, head + shorter, shorter}; };
 
   switch (s.step->stage) {
@@ -167,10 +179,13 @@ std::vector<std::string> check_line(const StageData& data) {
   if (!data.check || data.check_row < 0) return {};
   const RowCheck& check = *data.check;
   const std::string head = fmt::format("row {} if stopped now: ", data.check_row);
-  const std::string error = fmt::format("max |O/l - reference| = {:.2g}", check.max_error);
+  if (check.seen_keys == 0)
+    return {fmt::format("row {}: none of its {} visible keys seen yet", data.check_row, count(check.visible_keys)),
+            fmt::format("row {}: no key seen yet", data.check_row)};
+  const std::string error = "max |O/l - reference| = " + digits(check.max_error, 2);
   const std::string keys = fmt::format("{} of {} visible keys seen", count(check.seen_keys), count(check.visible_keys));
-  const std::string sums =
-      fmt::format("sum P/l = {:.7g}, weight on masked keys = {:.2g}", check.sum_p_over_l, check.masked_weight);
+  const std::string sums = fmt::format("sum P/l = {}, weight on masked keys = {}", digits(check.sum_p_over_l, 7),
+                                       digits(check.masked_weight, 2));
   return {head + error + " over keys seen · " + keys + " · " + sums, head + error + " · " + keys + " · " + sums,
           fmt::format("row {}: {} · {}", data.check_row, error, sums),
           fmt::format("row {}: {}", data.check_row, error)};

@@ -6,14 +6,57 @@
 namespace flashscope::viz {
 namespace {
 
-HeatSource of(const Matrix& matrix, const std::vector<std::uint8_t>* visible = nullptr) {
-  if (matrix.empty()) return {};
-  const bool usable = visible && visible->size() == matrix.values.size();
-  return {matrix.values.data(), nullptr, matrix.rows, matrix.cols, matrix.cols, 1, usable ? visible->data() : nullptr};
+HeatSource of(const double* values, std::int64_t rows, std::int64_t cols) {
+  HeatSource source;
+  if (rows == 0 || cols == 0) return source;
+  source.f64 = values;
+  source.rows = rows, source.cols = cols, source.row_stride = cols, source.col_stride = 1;
+  return source;
 }
+HeatSource of(const Matrix& matrix) { return of(matrix.values.data(), matrix.empty() ? 0 : matrix.rows, matrix.cols); }
 HeatSource of(const std::vector<double>& column) {
-  if (column.empty()) return {};
-  return {column.data(), nullptr, static_cast<std::int64_t>(column.size()), 1, 1, 1, nullptr};
+  return of(column.data(), static_cast<std::int64_t>(column.size()), 1);
+}
+
+HeatSource of(const Tensor& tensor, std::int64_t head) {
+  HeatSource source = of(nullptr, tensor.rows, tensor.cols);
+  if (tensor.type == DType::float64)
+    source.f64 = tensor.head<double>(head);
+  else
+    source.f32 = tensor.head<float>(head);
+  return source;
+}
+
+HeatSource scores(const StageData& data, const Matrix& matrix) {
+  HeatSource source = of(matrix);
+  const TraceState& s = *data.state;
+  if (s.visible.size() == matrix.values.size()) {
+    source.visible = s.visible.data();
+  } else if (data.schedule && data.schedule->recipe().algorithm == Algorithm::standard && data.problem &&
+             !data.problem->mask.none()) {
+    source.problem = data.problem.get();
+    source.head = s.head, source.row0 = s.row0;
+    source.limits = band(data.problem->mask, data.schedule->shape().Nq, data.schedule->shape().Nk);
+  }
+  return source;
+}
+
+// Standard attention keeps all of K, then all of V, on its idealised chip.
+bool all_keys_on_chip(const StageData& data, ChipBuffer buffer) {
+  if (!data.schedule || !data.problem || data.schedule->recipe().algorithm != Algorithm::standard || !data.state->step)
+    return false;
+  const TraceStage stage = data.state->step->stage;
+  if (buffer == ChipBuffer::K)
+    return stage == TraceStage::load_q || stage == TraceStage::scores || stage == TraceStage::mask;
+  return stage == TraceStage::load_p || stage == TraceStage::accumulate;
+}
+
+HeatSource keys(const StageData& data, ChipBuffer buffer) {
+  const bool K = buffer == ChipBuffer::K;
+  const TraceState& s = *data.state;
+  if (all_keys_on_chip(data, buffer))
+    return of(K ? data.problem->K() : data.problem->V(), data.problem->shape().kv_head(s.head));
+  return of(K ? s.K_tile : s.V);
 }
 
 // Which of two texels of one pixel is shown.
@@ -39,8 +82,13 @@ int rank(Mark mark) {
 
 HeatSource heat_source(const StageData& data, ChipBuffer buffer) {
   if (buffer == ChipBuffer::o_norm) {
-    if (!data.o_row_norm || data.o_row_norm->empty()) return {};
-    return {nullptr, data.o_row_norm->data(), static_cast<std::int64_t>(data.o_row_norm->size()), 1, 1, 1, nullptr};
+    HeatSource source;
+    if (!data.o_row_norm || !data.schedule) return source;
+    source.f32 = data.o_row_norm->data();
+    source.rows = static_cast<std::int64_t>(data.o_row_norm->size()), source.cols = 1;
+    source.row_stride = source.col_stride = 1;
+    source.reached = data.map.get(), source.Br = data.schedule->recipe().Br;
+    return source;
   }
   if (!data.state) return {};
   const TraceState& s = *data.state;
@@ -48,16 +96,16 @@ HeatSource heat_source(const StageData& data, ChipBuffer buffer) {
     case ChipBuffer::Q:
       return of(s.Q);
     case ChipBuffer::K: {
-      HeatSource t = of(s.K_tile);
-      std::swap(t.rows, t.cols), std::swap(t.row_stride, t.col_stride);
-      return t;
+      HeatSource transposed = keys(data, buffer);
+      std::swap(transposed.rows, transposed.cols), std::swap(transposed.row_stride, transposed.col_stride);
+      return transposed;
     }
     case ChipBuffer::V:
-      return of(s.V);
+      return keys(data, buffer);
     case ChipBuffer::S:
-      return of(s.S, &s.visible);
+      return scores(data, s.S);
     case ChipBuffer::P:
-      return of(s.P, &s.visible);
+      return scores(data, s.P);
     case ChipBuffer::m:
       return of(s.m);
     case ChipBuffer::alpha:
@@ -112,8 +160,8 @@ HeatImage heat_image(const HeatSource& source, const CellWindow& window, int max
         for (std::int64_t c = edge(x, window.cols, image.width); c < edge(x + 1, window.cols, image.width); ++c) {
           const std::int64_t row = window.row0 + r, col = window.col0 + c;
           const double value = source.at(row, col);
-          const bool visible = !source.visible || source.visible[row * source.cols + col];
-          const HeatTexel texel = heat_texel(value, visible, range);
+          HeatTexel texel = heat_texel(value, source.is_visible(row, col), range);
+          if (texel.mark == Mark::nan && !source.is_reached(row)) texel.mark = Mark::absent;
           const double magnitude = texel.mark == Mark::value ? std::abs(value) : 0;
           if (rank(texel.mark) > rank(best.mark) || (texel.mark == best.mark && magnitude > largest))
             best = texel, largest = magnitude;

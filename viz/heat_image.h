@@ -3,6 +3,7 @@
 // largest magnitude: nothing alarming is ever lost to scaling. Ranges come from finite values only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -18,11 +19,25 @@ struct HeatSource {
   const double* f64 = nullptr;  // one of the two
   const float* f32 = nullptr;
   std::int64_t rows = 0, cols = 0, row_stride = 0, col_stride = 0;
-  const std::uint8_t* visible = nullptr;  // [rows x cols], or null: all visible
+  const std::uint8_t* visible = nullptr;  // [rows x cols], or null
+  const Problem* problem = nullptr;  // its mask decides where `visible` is null; cell (0, 0) is (row0, 0) of `head`
+  std::int64_t head = 0, row0 = 0;
+  Band limits;
+  const ScanMap* reached = nullptr;  // of o_norm: a NaN in a row block that is not scanned is only "not reached"
+  std::int64_t Br = 1;
   bool empty() const { return rows == 0 || cols == 0; }
   double at(std::int64_t r, std::int64_t c) const {
     const std::int64_t n = r * row_stride + c * col_stride;
     return f64 ? f64[n] : f32[n];
+  }
+  bool is_visible(std::int64_t r, std::int64_t c) const {
+    if (visible) return visible[r * cols + c];
+    return !problem || flashscope::visible(problem->mask, limits, head, row0 + r, c);
+  }
+  bool is_reached(std::int64_t r) const {
+    if (!reached) return true;
+    const auto cell = static_cast<std::size_t>(r / Br / std::max<std::int64_t>(reached->scale_i, 1));
+    return cell < reached->row_block_done.size() && reached->row_block_done[cell];
   }
 };
 // Empty where the buffer does not exist in this state.

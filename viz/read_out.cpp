@@ -43,7 +43,7 @@ std::string cell_text(const StageData& data, ChipBuffer buffer, std::int64_t r, 
       place = fmt::format("{}[row {}]", label(buffer), s.row0 + r);
   }
   std::string text = place + " =\n" + value_lines(type_of(*data.problem, buffer), value);
-  if (source.visible && !source.visible[r * source.cols + col]) {
+  if (!source.is_visible(r, col)) {
     const bool harmless = value == 0 || (std::isinf(value) && value < 0);
     text += harmless ? "\nmasked" : "\nmasked, but holds a value";
   } else if (std::isinf(value) && value < 0 && (buffer == ChipBuffer::S)) {
@@ -80,7 +80,9 @@ std::string tensor_text(const StageData& data, Operand operand, std::int64_t row
   std::string text = fmt::format("{} in HBM\n{} {}, {} block {}", name(operand), keys ? "key" : "row", row,
                                  keys ? "column" : "row", block);
   if (operand == Operand::O && data.o_row_norm && row < static_cast<std::int64_t>(data.o_row_norm->size()))
-    text += fmt::format("\n|O[row,:]| = {}", number((*data.o_row_norm)[row]));
+    text += heat_source(data, ChipBuffer::o_norm).is_reached(row)
+                ? fmt::format("\n|O[row,:]| = {}", number((*data.o_row_norm)[row]))
+                : "\nnot scanned yet";
   return text + "\nclick: go to this block";
 }
 

@@ -62,7 +62,7 @@ struct HeatMap {
 };
 struct TileMap {
   Rect rect;
-  double i0 = 0, Tr = 1, j0 = 0, Tc = 1;  // tiles in view
+  double i0 = 0, rows = 1, j0 = 0, cols = 1;  // tiles in view; may start inside a tile
 };
 struct Bars {  // the run strip: a share and marks in each bin of ScanStrip
   Rect rect;
@@ -104,14 +104,14 @@ struct Scene {
   std::int64_t focus_row = -1;            // query row whose numbers the formula shows; -1: none
   std::vector<TensorPlace> hbm;           // tensors in HBM
   std::array<Rect, kChipBuffers> chip{};  // slots on the chip, also of buffers that do not exist now
-  Rect score;                             // where the wheel zooms
+  Rect score, map;                        // where the wheel zooms: the score tile and the tile map
 };
 
 struct SceneInput {
   float width = 1280, height = 720, scale = 1;
   bool pointer_inside = false;
   Point pointer;
-  Camera camera;
+  Camera camera, map_camera;
   double transfer = -1;                      // 0..1: how far the step's transfers have moved; -1: at rest
   double flash = 0;                          // 1..0: the rescaled rows' flash fades
   std::array<Range, kChipBuffers> ranges{};  // finite_range of each buffer

@@ -41,7 +41,7 @@ Slots lay_out(const Rect& r, const TraceState& s, const Shape& shape, std::int64
   const float strip = bottom / static_cast<float>(rows) >= 18 && r.w > 480 ? 56 : 26;
   const float gap = strip > 40 ? kBetween : 16;  // room for the word alpha
   const float wide = r.w - 3 * strip - 2 * gap - 2 * kBetween - 8;
-  const auto horizontal = shares<3>({d, static_cast<double>(cols), dv}, {1, 2, 1.2}, {0.18, 0.34, 0.24});
+  const auto horizontal = shares<3>({d, static_cast<double>(cols), dv}, {0.95, 2, 1.3}, {0.18, 0.34, 0.24});
   const float q = std::round(wide * horizontal[0]), sw = std::round(wide * horizontal[1]), o = wide - q - sw;
 
   Slots slots;
@@ -76,7 +76,7 @@ void cell_numbers(Painter& p, const HeatMap& map, const HeatSource& source, cons
       if (cell.x < x0 - 0.01f || cell.y < y0 - 0.01f) continue;
       if (cell.right() > x0 + map.rect.w / p.unit + 0.5f || cell.bottom() > y0 + map.rect.h / p.unit + 0.5f) continue;
       const double value = source.at(r, col);
-      const bool visible = !source.visible || source.visible[r * source.cols + col];
+      const bool visible = source.is_visible(r, col);
       const HeatTexel texel = heat_texel(value, visible, map.range);
       if (texel.mark == Mark::masked) continue;
       const Colour under = texel.mark == Mark::value       ? lut(map.palette, options.dark)[texel.index]
@@ -309,7 +309,7 @@ void draw_chip(Painter& p, const SceneContext& c, const Rect& r) {
   const bool unfinished = c.recipe().normalised() == Normalise::end && !s.finished && !standard && s.step;
   const std::string rows = std::to_string(s.rows > 0 ? s.rows : std::min(c.recipe().Br, shape.Nq));
   const auto above = [](const Rect& slot) {
-    const float side = slot.w < 50 ? 14 : 0;  // room for the word alpha
+    const float side = slot.w < 50 ? 14 : 4;  // room for the word alpha
     return Rect{slot.x - side, slot.y - kLabelRow + 1, slot.w + 2 * side, kLabelRow - 4};
   };
   const auto beside = [](const Rect& slot, float from) {

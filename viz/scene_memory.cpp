@@ -112,11 +112,24 @@ void draw_tensor(Painter& p, const SceneContext& c, const Column& column, const 
     const bool whole = c.recipe().algorithm == Algorithm::standard && keys;
     const Rect tile = whole ? r : tile_rect(r, column.rows, row0, count);
     const Colour colour = colour_of(t, column.operand);
-    if (column.operand == Operand::Q || keys)
-      p.box(tile, with_alpha(colour, 0.85));
-    else
+    if (column.operand == Operand::Q || keys) {
+      // Solid where the tile is on the chip, outlined where it is only its turn.
+      const ChipBuffer buffer = column.operand == Operand::Q   ? ChipBuffer::Q
+                                : column.operand == Operand::K ? ChipBuffer::K
+                                                               : ChipBuffer::V;
+      if (heat_source(c.data, buffer).empty())
+        p.box(tile, {0, 0, 0, 0}, colour, 0, 1.5f);
+      else
+        p.box(tile, with_alpha(colour, 0.85));
+    } else
       p.box({tile.x - 1, tile.y - 1, tile.w + 2, tile.h + 2}, {0, 0, 0, 0}, t.amber, 0, 2, tile.h > 10);
   }
+  if (column.operand == Operand::Q)
+    for (const std::int64_t row : c.data.pinned_rows)  // followed, wherever they are
+      if (row >= 0 && row < column.rows) {
+        const float y = r.y + r.h * (static_cast<float>(row) + 0.5f) / static_cast<float>(column.rows);
+        p.box({r.x - 8, y - 1.5f, 7, 3}, t.query);
+      }
   p.scene.hbm.push_back({column.operand, p.pixels(r), column.rows, column.cols});
   Hit hit;
   hit.target = Target::hbm_tile, hit.what = static_cast<int>(column.operand);

@@ -146,6 +146,7 @@ void draw_traffic(Painter& p, const SceneContext& c, const Rect& r) {
     p.text(
         row(20), p.body(t.dim),
         {fmt::format("saved: tiling {}, skipping {}", elements(d.saving.by_tiling()), elements(d.saving.by_skipping())),
+         fmt::format("saved: tiling {}, skip {}", elements(d.saving.by_tiling()), elements(d.saving.by_skipping())),
          fmt::format("tiling {}, skip {}", elements(d.saving.by_tiling()), elements(d.saving.by_skipping())), ""});
 }
 
@@ -173,18 +174,23 @@ void draw_tiles(Painter& p, const SceneContext& c, const Rect& r) {
   const float h = std::clamp(std::min(space, head.w / aspect), 12.f, std::max(12.f, space)),
               w = std::clamp(h * aspect, 12.f, head.w);
   const Rect map{head.x + std::round((head.w - w) / 2), y, w, h};
-  p.push(TileMap{p.pixels(map), 0, static_cast<double>(Tr), 0, static_cast<double>(Tc)});
+  const Camera& camera = c.input.map_camera;
+  const TileMap view{p.pixels(map), camera.top * static_cast<double>(Tr),
+                     (camera.bottom - camera.top) * static_cast<double>(Tr), camera.left * static_cast<double>(Tc),
+                     (camera.right - camera.left) * static_cast<double>(Tc)};
+  p.push(view);
+  p.scene.map = view.rect;
   Hit hit;
   hit.target = Target::map_tile;
-  hit.rows = static_cast<double>(Tr), hit.cols = static_cast<double>(Tc);
+  hit.row0 = view.i0, hit.rows = view.rows, hit.col0 = view.j0, hit.cols = view.cols;
   p.hit(map, hit);
   // Where one tile is a pixel or less, a cross of hair lines finds the current one.
   const TraceState& s = c.state();
-  if (s.i >= 0 && (map.h / static_cast<float>(Tr) < 6 || map.w / static_cast<float>(Tc) < 6)) {
-    const float at_y = map.y + map.h * (static_cast<float>(s.i) + 0.5f) / static_cast<float>(Tr);
-    p.box({map.x - 7, at_y - 1, 6, 2}, t.amber);
-    if (s.j >= 0)
-      p.box({map.x + map.w * (static_cast<float>(s.j) + 0.5f) / static_cast<float>(Tc) - 1, map.y - 7, 2, 6}, t.amber);
+  if (s.i >= 0 && (map.h / static_cast<float>(view.rows) < 6 || map.w / static_cast<float>(view.cols) < 6)) {
+    const float v = (static_cast<float>(s.i - view.i0) + 0.5f) / static_cast<float>(view.rows);
+    const float u = (static_cast<float>(s.j - view.j0) + 0.5f) / static_cast<float>(view.cols);
+    if (v >= 0 && v < 1) p.box({map.x - 7, map.y + map.h * v - 1, 6, 2}, t.amber);
+    if (s.j >= 0 && u >= 0 && u < 1) p.box({map.x + map.w * u - 1, map.y - 7, 2, 6}, t.amber);
   }
   y = map.bottom() + 6;
   if (legend) y = draw_legend(p, c, head.x, y, head.w);

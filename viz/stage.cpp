@@ -23,10 +23,10 @@ struct Stage::Impl {
   TileMapPass tile_map;
   Luts luts;
 
-  Camera camera;
+  Camera camera, map_camera;
   Point pointer;
   bool inside = false;
-  enum class Press { none, place, strip, score } press = Press::none;
+  enum class Press { none, place, strip, score, map } press = Press::none;
   Point pressed_at, last;
   bool moved = false;
   std::int64_t hovered_row = -1;
@@ -48,7 +48,8 @@ struct Stage::Impl {
   SceneInput input(const StageInput& stage, const StageOptions& options) const {
     SceneInput in;
     in.width = static_cast<float>(stage.width), in.height = static_cast<float>(stage.height), in.scale = stage.scale;
-    in.pointer_inside = inside, in.pointer = pointer, in.camera = camera, in.ranges = ranges;
+    in.pointer_inside = inside, in.pointer = pointer, in.camera = camera, in.map_camera = map_camera,
+    in.ranges = ranges;
     const double since = (stage.time - changed_at) * std::max(0.05f, options.animation_speed);
     if (since >= 0 && since < kTransferSeconds) in.transfer = since / kTransferSeconds;
     if (since >= 0 && since < kFlashSeconds) in.flash = 1 - since / kFlashSeconds;
@@ -108,7 +109,7 @@ struct Stage::Impl {
 
   void handle(const InputEvent& event, const StageData& data, const Scene& scene, std::vector<StageCommand>& commands) {
     const Point at{event.x, event.y};
-    const bool on_score = scene.score.contains(at.x, at.y);
+    const bool on_score = scene.score.contains(at.x, at.y), on_map = scene.map.contains(at.x, at.y);
     switch (event.kind) {
       case InputEvent::Kind::leave:
         inside = false;
@@ -120,6 +121,7 @@ struct Stage::Impl {
         if (press == Press::strip) seek_on_strip(scene, at, commands);
         if (press == Press::score && moved)
           pan(camera, (last.x - at.x) / scene.score.w, (last.y - at.y) / scene.score.h);
+        if (press == Press::map && moved) pan(map_camera, (last.x - at.x) / scene.map.w, (last.y - at.y) / scene.map.h);
         last = at;
         return;
       case InputEvent::Kind::press: {
@@ -130,13 +132,16 @@ struct Stage::Impl {
           if (!text.empty()) commands.emplace_back(command::Copy{text});
         }
         if (event.button != 0) return;
-        if (event.double_click && on_score) {
-          camera = {};
+        if (event.double_click && (on_score || on_map)) {
+          (on_score ? camera : map_camera) = {};
           press = Press::none;
           return;
         }
         pressed_at = last = at, moved = false;
-        press = place.target == Target::strip ? Press::strip : on_score ? Press::score : Press::place;
+        press = place.target == Target::strip ? Press::strip
+                : on_score                    ? Press::score
+                : on_map                      ? Press::map
+                                              : Press::place;
         if (press == Press::strip) seek_on_strip(scene, at, commands);
         return;
       }
@@ -153,6 +158,10 @@ struct Stage::Impl {
           zoom(camera, (at.x - scene.score.x) / scene.score.w, (at.y - scene.score.y) / scene.score.h,
                std::pow(0.8, event.wheel), static_cast<double>(data.state->rows),
                static_cast<double>(data.state->cols));
+        if (on_map && data.schedule)
+          zoom(map_camera, (at.x - scene.map.x) / scene.map.w, (at.y - scene.map.y) / scene.map.h,
+               std::pow(0.8, event.wheel), static_cast<double>(data.schedule->Tr()),
+               static_cast<double>(data.schedule->Tc()));
         return;
       case InputEvent::Kind::key_press:
       case InputEvent::Kind::key_release:
@@ -170,11 +179,9 @@ StageResult Stage::draw(const StageData& data, const StageOptions& options, cons
   impl_->take(data, options, input.time);
   Scene scene = make_scene(data, options, impl_->input(input, options));
   for (const InputEvent& event : input.events) {
-    const Camera before = impl_->camera;
+    const Camera before = impl_->camera, map_before = impl_->map_camera;
     impl_->handle(event, data, scene, result.commands);
-    const Camera& after = impl_->camera;  // what lies where has changed
-    if (before.top != after.top || before.bottom != after.bottom || before.left != after.left ||
-        before.right != after.right)
+    if (impl_->camera != before || impl_->map_camera != map_before)  // what lies where has changed
       scene = make_scene(data, options, impl_->input(input, options));
   }
   if (!input.events.empty()) scene = make_scene(data, options, impl_->input(input, options));

@@ -18,18 +18,21 @@ TileLook look_of(const Schedule& schedule, std::int64_t head, std::int64_t i, st
 
 }  // namespace
 
-TileGrid tile_grid(const Schedule& schedule, std::int64_t head, int max_width, int max_height) {
+TileGrid tile_grid(const Schedule& schedule, std::int64_t head, const TileWindow& window, int max_width,
+                   int max_height) {
   TileGrid grid;
-  const std::int64_t Tr = schedule.Tr(), Tc = schedule.Tc();
-  grid.width = static_cast<int>(std::clamp<std::int64_t>(max_width, 1, Tc));
-  grid.height = static_cast<int>(std::clamp<std::int64_t>(max_height, 1, Tr));
+  grid.window = window;
+  grid.width = static_cast<int>(std::clamp<std::int64_t>(max_width, 1, window.cols));
+  grid.height = static_cast<int>(std::clamp<std::int64_t>(max_height, 1, window.rows));
   grid.texels.resize(static_cast<std::size_t>(grid.width) * grid.height);
   for (int y = 0; y < grid.height; ++y) {
-    const std::int64_t i0 = edge(y, Tr, grid.height), i1 = edge(y + 1, Tr, grid.height) - 1;
+    const std::int64_t i0 = window.i0 + edge(y, window.rows, grid.height);
+    const std::int64_t i1 = window.i0 + edge(y + 1, window.rows, grid.height) - 1;
     for (int x = 0; x < grid.width; ++x) {
       // The corners decide: visited tiles of a row block lie together, so a texel whose corners agree is
       // taken as a whole; where they differ it is on the edge of the mask.
-      const std::int64_t j0 = edge(x, Tc, grid.width), j1 = edge(x + 1, Tc, grid.width) - 1;
+      const std::int64_t j0 = window.j0 + edge(x, window.cols, grid.width);
+      const std::int64_t j1 = window.j0 + edge(x + 1, window.cols, grid.width) - 1;
       TileLook look = look_of(schedule, head, i0, j0);
       if (i1 > i0 || j1 > j0)
         for (const auto& [i, j] : {std::pair{i0, j1}, std::pair{i1, j0}, std::pair{i1, j1}})
@@ -81,9 +84,9 @@ const MapCell* map_cell(const ScanMap* map, std::int64_t i, std::int64_t j) {
   return row < map->rows && col < map->cols ? &map->cells[row * map->cols + col] : nullptr;
 }
 
-void colour_tiles(TileGrid& grid, const Schedule& schedule, const ScanMap* map, MapColour mode) {
+void colour_tiles(TileGrid& grid, const ScanMap* map, MapColour mode) {
   const MapScale scale = map_scale(map, mode);
-  const std::int64_t Tr = schedule.Tr(), Tc = schedule.Tc();
+  const TileWindow& window = grid.window;
   for (int y = 0; y < grid.height; ++y)
     for (int x = 0; x < grid.width; ++x) {
       TileTexel& texel = grid.texels[static_cast<std::size_t>(y) * grid.width + x];
@@ -92,9 +95,12 @@ void colour_tiles(TileGrid& grid, const Schedule& schedule, const ScanMap* map, 
       double best = std::nan("");
       const std::int64_t step_i = std::max<std::int64_t>(map->scale_i, 1),
                          step_j = std::max<std::int64_t>(map->scale_j, 1);
-      const std::int64_t i1 = edge(y + 1, Tr, grid.height), j1 = edge(x + 1, Tc, grid.width);
-      for (std::int64_t row = edge(y, Tr, grid.height) / step_i; row * step_i < i1 && row < map->rows; ++row)
-        for (std::int64_t col = edge(x, Tc, grid.width) / step_j; col * step_j < j1 && col < map->cols; ++col) {
+      const std::int64_t i0 = window.i0 + edge(y, window.rows, grid.height),
+                         i1 = window.i0 + edge(y + 1, window.rows, grid.height);
+      const std::int64_t j0 = window.j0 + edge(x, window.cols, grid.width),
+                         j1 = window.j0 + edge(x + 1, window.cols, grid.width);
+      for (std::int64_t row = i0 / step_i; row * step_i < i1 && row < map->rows; ++row)
+        for (std::int64_t col = j0 / step_j; col * step_j < j1 && col < map->cols; ++col) {
           const MapCell& cell = map->cells[row * map->cols + col];
           if (std::isnan(cell.largest_score)) continue;  // not reached
           const double value = map_value(cell, mode);
@@ -102,10 +108,8 @@ void colour_tiles(TileGrid& grid, const Schedule& schedule, const ScanMap* map, 
         }
       if (std::isnan(best)) continue;
       const double span = scale.high - scale.low;
-      const double share = span > 0                           ? std::clamp((best - scale.low) / span, 0.0, 1.0)
-                           : best > scale.low                 ? 1.0
-                           : mode == MapColour::largest_score ? 0.5
-                                                              : 0.0;
+      const double flat = best > scale.low ? 1.0 : mode == MapColour::largest_score ? 0.5 : 0.0;
+      const double share = span > 0 ? std::clamp((best - scale.low) / span, 0.0, 1.0) : flat;
       texel.index = static_cast<std::uint8_t>(1 + std::lround(254 * share));
     }
 }

@@ -16,15 +16,21 @@ struct TileTexel {
   std::uint8_t index = 0;  // 1..255 into the palette; 0: not reached by the scan, or nothing to show
   TileLook look = TileLook::full;
 };
+struct TileWindow {
+  std::int64_t i0 = 0, rows = 0, j0 = 0, cols = 0;  // tiles
+  bool operator==(const TileWindow&) const = default;
+};
 struct TileGrid {
+  TileWindow window;
   int width = 0, height = 0;
   std::vector<TileTexel> texels;  // row-major, row block by row block
 };
 
-// Classes of one head's tiles on at most max_width x max_height texels.
-TileGrid tile_grid(const Schedule& schedule, std::int64_t head, int max_width, int max_height);
+// Classes of one head's tiles in a window, on at most max_width x max_height texels.
+TileGrid tile_grid(const Schedule& schedule, std::int64_t head, const TileWindow& window, int max_width,
+                   int max_height);
 // Fills in the colour indices.
-void colour_tiles(TileGrid& grid, const Schedule& schedule, const ScanMap* map, MapColour mode);
+void colour_tiles(TileGrid& grid, const ScanMap* map, MapColour mode);
 
 // What it takes to tell done, now and to come apart.
 struct WalkPlace {

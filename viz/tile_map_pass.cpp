@@ -1,6 +1,7 @@
 #include "viz/tile_map_pass.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace flashscope::viz {
 namespace {
@@ -17,11 +18,18 @@ void TileMapPass::draw(const TileMap& map, const StageData& data, const StageOpt
                        const Luts& luts, float viewport_width, float viewport_height) {
   if (!data.schedule || !data.state || map.rect.empty()) return;
   const int width = static_cast<int>(map.rect.w), height = static_cast<int>(map.rect.h);
-  const bool other_tiles =
-      schedule_ != data.schedule || head_ != data.state->head || width_ != width || height_ != height;
-  if (other_tiles) grid_ = tile_grid(*data.schedule, data.state->head, width, height);
+  TileWindow window;
+  window.i0 = static_cast<std::int64_t>(std::floor(map.i0)), window.j0 = static_cast<std::int64_t>(std::floor(map.j0));
+  window.rows =
+      std::min(data.schedule->Tr(), static_cast<std::int64_t>(std::ceil(map.i0 + map.rows - 1e-9))) - window.i0;
+  window.cols =
+      std::min(data.schedule->Tc(), static_cast<std::int64_t>(std::ceil(map.j0 + map.cols - 1e-9))) - window.j0;
+  if (window.rows < 1 || window.cols < 1) return;
+  const bool other_tiles = schedule_ != data.schedule || head_ != data.state->head || width_ != width ||
+                           height_ != height || !(grid_.window == window);
+  if (other_tiles) grid_ = tile_grid(*data.schedule, data.state->head, window, width, height);
   if (other_tiles || map_ != data.map || mode_ != options.map_colour) {
-    colour_tiles(grid_, *data.schedule, data.map.get(), options.map_colour);
+    colour_tiles(grid_, data.map.get(), options.map_colour);
     static_assert(sizeof(TileTexel) == 2);
     texture_.upload(GL_RG8UI, grid_.width, grid_.height, GL_RG_INTEGER, GL_UNSIGNED_BYTE, grid_.texels.data());
     schedule_ = data.schedule, head_ = data.state->head, width_ = width, height_ = height;
@@ -38,13 +46,16 @@ void TileMapPass::draw(const TileMap& map, const StageData& data, const StageOpt
   glUniform4f(program_.uniform("rect"), map.rect.x, map.rect.y, map.rect.w, map.rect.h);
   glUniform2f(program_.uniform("viewport"), viewport_width, viewport_height);
   glUniform4f(program_.uniform("grid"), static_cast<float>(map.j0), static_cast<float>(map.i0),
-              static_cast<float>(map.Tc), static_cast<float>(map.Tr));
+              static_cast<float>(map.cols), static_cast<float>(map.rows));
+  glUniform4f(program_.uniform("textured"), static_cast<float>(window.j0), static_cast<float>(window.i0),
+              static_cast<float>(window.cols), static_cast<float>(window.rows));
   glUniform2f(program_.uniform("all_tiles"), static_cast<float>(data.schedule->Tc()),
               static_cast<float>(data.schedule->Tr()));
   glUniform2f(program_.uniform("now"), static_cast<float>(place.now_j), static_cast<float>(place.now_i));
   glUniform2f(program_.uniform("place"), static_cast<float>(place.outer), static_cast<float>(place.inner));
   glUniform1i(program_.uniform("columns_outside"), recipe.algorithm == Algorithm::flash1);
   glUniform1i(program_.uniform("reverse"), recipe.order == Order::reverse && recipe.algorithm != Algorithm::standard);
+  glUniform1i(program_.uniform("no_key_is_grey"), options.map_colour != MapColour::nan_count);
   set_colour(program_, "panel_colour", colours.panel);
   set_colour(program_, "to_come_colour", colours.raised);
   set_colour(program_, "skipped_colour", colours.masked);

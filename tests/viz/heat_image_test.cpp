@@ -16,9 +16,11 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 const double kNan = std::nan("");
 
-HeatSource source(const std::vector<double>& values, std::int64_t rows, std::int64_t cols,
-                  const std::uint8_t* visible = nullptr) {
-  return {values.data(), nullptr, rows, cols, cols, 1, visible};
+HeatSource source(const std::vector<double>& values, std::int64_t rows, std::int64_t cols) {
+  HeatSource s;
+  s.f64 = values.data();
+  s.rows = rows, s.cols = cols, s.row_stride = cols, s.col_stride = 1;
+  return s;
 }
 
 TEST(HeatImage, RangeIsOfFiniteValues) {
@@ -81,6 +83,54 @@ TEST(HeatImage, KIsDrawnTransposed) {
   EXPECT_TRUE(heat_source(data, ChipBuffer::S).empty());
 }
 
+TEST(HeatImage, NotReachedIsNotNaN) {
+  StageData data;
+  data.schedule = std::make_shared<Schedule>(Shape{1, 1, 8, 8, 4, 4}, Mask{}, [] {
+    Recipe recipe;
+    recipe.Br = recipe.Bc = 2;
+    return recipe;
+  }());
+  auto map = std::make_shared<ScanMap>();
+  map->rows = map->cols = 4, map->row_block_done = {1, 1, 0, 0};
+  data.map = map;
+  data.o_row_norm = std::make_shared<std::vector<float>>(8, std::nanf(""));
+  const HeatImage image = heat_image(heat_source(data, ChipBuffer::o_norm), {0, 8, 0, 1}, 10, 8, {});
+  for (int r = 0; r < 8; ++r) EXPECT_EQ(image.texels[r].mark, r < 4 ? Mark::nan : Mark::absent) << r;
+}
+
+TEST(HeatImage, StandardsScoresAreMaskedByTheProblem) {
+  Recipe recipe;
+  recipe.algorithm = Algorithm::standard, recipe.Br = 4;
+  Mask mask;
+  mask.causal = Causal::top_left;
+  const auto run = test::make_run({1, 1, 8, 8, 4, 4}, recipe, mask);
+  StageData data = test::naive_stage(run, *run.schedule->find(0, 1, -1, TraceStage::mask) + 1);
+  auto state = std::make_shared<TraceState>(*data.state);
+  state->visible.clear();  // a strip of all keys comes without it
+  data.state = state;
+  const HeatSource S = heat_source(data, ChipBuffer::S);
+  const HeatImage image = heat_image(S, {0, 4, 0, 8}, 100, 100, finite_range(S));
+  for (int r = 0; r < 4; ++r)
+    for (int c = 0; c < 8; ++c) EXPECT_EQ(image.texels[r * 8 + c].mark, c <= r + 4 ? Mark::value : Mark::masked);
+  state->K_tile = {}, state->step->stage = TraceStage::scores;
+  EXPECT_EQ(heat_source(data, ChipBuffer::K).at(3, 7), run.problem->K().at(0, 7, 3));
+  EXPECT_TRUE(heat_source(data, ChipBuffer::V).empty());
+}
+
+TEST(TileGrid, AWindowIsAPartOfTheWhole) {
+  Recipe recipe;
+  recipe.Br = 16, recipe.Bc = 24;
+  Mask mask;
+  mask.causal = Causal::top_left;
+  const Schedule schedule({1, 1, 500, 500, 16, 16}, mask, recipe);
+  const TileGrid all = tile_grid(schedule, 0, {0, schedule.Tr(), 0, schedule.Tc()}, 500, 500);
+  const TileGrid part = tile_grid(schedule, 0, {5, 9, 3, 8}, 500, 500);
+  ASSERT_EQ(part.width, 8);
+  ASSERT_EQ(part.height, 9);
+  for (int y = 0; y < 9; ++y)
+    for (int x = 0; x < 8; ++x) EXPECT_EQ(part.texels[y * 8 + x].look, all.texels[(y + 5) * all.width + x + 3].look);
+}
+
 TEST(TileGrid, LooksAreTheSchedules) {
   for (const Skip skip : {Skip::geometry, Skip::none}) {
     Recipe recipe;
@@ -88,7 +138,7 @@ TEST(TileGrid, LooksAreTheSchedules) {
     Mask mask;
     mask.causal = Causal::top_left;
     const Schedule schedule({1, 1, 300, 300, 16, 16}, mask, recipe);
-    const TileGrid grid = tile_grid(schedule, 0, 500, 500);
+    const TileGrid grid = tile_grid(schedule, 0, {0, schedule.Tr(), 0, schedule.Tc()}, 500, 500);
     ASSERT_EQ(grid.width, schedule.Tc());
     ASSERT_EQ(grid.height, schedule.Tr());
     for (std::int64_t i = 0; i < schedule.Tr(); ++i)
@@ -109,13 +159,13 @@ TEST(TileGrid, ANaNTileSurvivesScalingDown) {
   map.cells.assign(64 * 64, MapCell{1, 0, 0.1f, 0});
   map.cells[40 * 64 + 9].nan_cells = 3;
   map.min_score = map.max_score = 1, map.max_nan = 3;
-  TileGrid grid = tile_grid(schedule, 0, 10, 10);
-  colour_tiles(grid, schedule, &map, MapColour::nan_count);
+  TileGrid grid = tile_grid(schedule, 0, {0, 64, 0, 64}, 10, 10);
+  colour_tiles(grid, &map, MapColour::nan_count);
   for (int y = 0; y < 10; ++y)
     for (int x = 0; x < 10; ++x) EXPECT_EQ(grid.texels[y * 10 + x].index, y == 6 && x == 1 ? 255 : 1) << y << " " << x;
   map.cells[0].largest_score = std::nanf("");
-  grid = tile_grid(schedule, 0, 64, 64);
-  colour_tiles(grid, schedule, &map, MapColour::nan_count);
+  grid = tile_grid(schedule, 0, {0, 64, 0, 64}, 64, 64);
+  colour_tiles(grid, &map, MapColour::nan_count);
   EXPECT_EQ(grid.texels[0].index, 0);  // not reached
 }
 

@@ -198,6 +198,25 @@ TEST_F(StageTest, WheelZoomsDragPansDoubleClickResets) {
   EXPECT_EQ(whole, offscreen.pixels());
 }
 
+TEST_F(StageTest, TheMapZoomsToItsTiles) {
+  Rect map;
+  for (const Hit& hit : scene().hits)
+    if (hit.target == Target::map_tile) map = hit.rect;
+  const Point at{map.x + map.w * 3.5f / 8, map.y + map.h * 5.5f / 8};
+  InputEvent wheel = event(InputEvent::Kind::wheel, at);
+  wheel.wheel = 20;
+  draw({wheel});
+  const auto tiles = all<command::SeekTile>(click(at));  // the tile under the pointer stays there
+  ASSERT_EQ(tiles.size(), 1u);
+  EXPECT_EQ(tiles[0].i, 5);
+  EXPECT_EQ(tiles[0].j, 3);
+  // Two tiles across now: half the map further is the neighbour.
+  const auto next = all<command::SeekTile>(click({at.x + (at.x < map.x + map.w / 2 ? 0.5f : -0.5f) * map.w, at.y}));
+  ASSERT_EQ(next.size(), 1u);
+  EXPECT_EQ(next[0].i, 5);
+  EXPECT_EQ(next[0].j, at.x < map.x + map.w / 2 ? 4 : 2);
+}
+
 TEST_F(StageTest, TransfersAnimateAndEnd) {
   data = at(TraceStage::mask, 1);
   input.time = 10;
