@@ -1,0 +1,138 @@
+// The window: one document, the stage in the middle, panels around it. Owns no data of its own beyond what
+// is remembered from one start to the next.
+#pragma once
+
+#include <QDockWidget>
+#include <QMainWindow>
+#include <QSettings>
+#include <QTimer>
+#include <atomic>
+#include <filesystem>
+
+#include "app/window/actions.h"
+#include "app/window/background.h"
+#include "app/window/panel.h"
+#include "app/window/session.h"
+
+class QMenu;
+
+namespace flashscope::window {
+
+class CommandPalette;
+class LogPanel;
+class OverlayBar;
+class StageWidget;
+class TransportBar;
+
+class MainWindow : public QMainWindow {
+  Q_OBJECT
+
+ public:
+  // Opens `file`; without one, what was open last time; the first time, the demo.
+  explicit MainWindow(const std::filesystem::path& file = {});
+  ~MainWindow() override;
+
+  Document& document() { return document_; }
+  const Actions& actions_table() const { return actions_; }
+  void apply(const Change& change);               // a command of the person
+  void apply_when_planned(const Change& change);  // what follows it, unless another command comes first
+  void open_path(const std::filesystem::path& path, bool ask = false);
+  void notice(const QString& message);
+  QString message() const;  // what the person sees; empty: nothing
+  bool idle() const;        // nothing is searched, opened or looked into
+
+ protected:
+  void closeEvent(QCloseEvent* event) override;
+  void dragEnterEvent(QDragEnterEvent* event) override;
+  void dropEvent(QDropEvent* event) override;
+  void changeEvent(QEvent* event) override;
+  void showEvent(QShowEvent* event) override;
+  bool eventFilter(QObject* object, QEvent* event) override;
+
+ private:
+  // main_window.cpp
+  void poll();
+  void refresh();
+  bool planned() const;  // what is shown belongs to the present problem and recipe
+  void refresh_panels();
+  void follow_problem();
+  void show_messages();
+  void on_stage(const viz::StageCommand& command);
+  void toggle_convention(const std::string& which);
+  void play(bool on);
+  void play_step();
+  void run_to_stop(bool forward);
+  void stop_here();
+  void escape();
+  // main_window_actions.cpp
+  void make_actions();
+  void make_file_actions();
+  void make_view_actions();
+  void make_go_actions();
+  void make_recipe_actions();
+  template <class Enum>
+  void add_recipe_choices(const QString& label, Enum Recipe::*option);
+  void make_menus();
+  void update_actions();
+  void about();
+  // main_window_layout.cpp
+  void make_docks();
+  QDockWidget* add_dock(const QString& id, const QString& title, Panel* panel);
+  void default_layout();
+  void show_only_stage(bool on);
+  void load_settings();
+  void save_settings();
+  void set_theme(bool dark);
+  void set_stage_option(const std::function<void(viz::StageOptions&)>& change);
+  // main_window_files.cpp
+  void open_demo();
+  void choose_file(bool ask);
+  void open_files(const ProblemFiles& files);
+  void restore(const Session& session);
+  void apply_session(const Session& session);
+  void add_recent(const QString& path);
+  void fill_recent();
+  void save_picture(QSize size);
+  void export_result();
+  QString place_as_text() const;
+
+  struct Origin {
+    std::weak_ptr<const Tensor> q;
+    ProblemFiles files;
+  };
+
+  QSettings settings_;
+  std::atomic<bool> poll_queued_ = false;
+  std::shared_ptr<const Problem> demo_;
+  Document document_;
+  Actions actions_;
+  Stops stops_;
+
+  StageWidget* stage_ = nullptr;
+  OverlayBar* overlay_ = nullptr;
+  TransportBar* transport_ = nullptr;
+  CommandPalette* palette_ = nullptr;
+  LogPanel* log_ = nullptr;
+  QMenu* recent_menu_ = nullptr;
+  std::vector<std::pair<QDockWidget*, Panel*>> docks_;
+  QTimer play_timer_;
+  std::vector<Change> when_planned_;
+  bool refreshing_ = false;
+  bool dark_ = true;
+  bool first_start_ = false;
+
+  QString notice_, logged_;
+  std::string document_message_;
+  std::vector<Origin> origins_;  // which files the tensors came from, for undo and the session
+  std::optional<ProblemFiles> opening_;
+  std::optional<Session> restoring_;
+  std::shared_ptr<const Tensor> shown_q_;
+  QStringList recent_;
+
+  std::atomic<double> search_progress_ = 0;
+  Background inspecting_, searching_, exporting_;
+  QTimer search_timer_;
+  QByteArray layout_before_;  // of the docks, while only the stage is shown
+};
+
+}  // namespace flashscope::window

@@ -1,0 +1,154 @@
+#include <QDragEnterEvent>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QMenu>
+#include <QMimeData>
+#include <QStandardPaths>
+
+#include "app/window/main_window.h"
+#include "app/window/open_dialog.h"
+#include "app/window/stage_widget.h"
+#include "app/window/text.h"
+#include "engine/files/tensor_file.h"
+
+namespace flashscope::window {
+
+void MainWindow::open_demo() {
+  opening_.reset();
+  restoring_.reset();
+  apply([this](Document& document) {
+    document.set_recipe(demo_recipe());
+    document.set_problem(demo_);
+  });
+  // Not the empty chip of step 0: the first tile in which something happens. Home goes to the start.
+  apply_when_planned([](Document& document) { document.find(EventKind::rescale, true); });
+}
+
+void MainWindow::choose_file(bool ask) {
+  const QString chosen = QFileDialog::getOpenFileName(this, "Open tensors", settings_.value("files/folder").toString(),
+                                                      "Tensors (*.npz *.safetensors *.npy);;All files (*)");
+  if (chosen.isEmpty()) return;
+  settings_.setValue("files/folder", QFileInfo(chosen).path());
+  open_path(chosen.toStdString(), ask);
+}
+
+void MainWindow::open_path(const std::filesystem::path& path, bool ask) {
+  notice_.clear();
+  inspecting_.start([path](std::stop_token) { return inspect(path); },
+                    [this, path, ask](const FileReport& report) {
+                      if (!ask && is_clear(report)) {
+                        ProblemFiles files;
+                        files.input = path;
+                        return open_files(files);
+                      }
+                      auto* dialog = new OpenDialog(path, report, this);
+                      dialog->setAttribute(Qt::WA_DeleteOnClose);
+                      connect(dialog, &QDialog::accepted, this, [this, dialog] { open_files(dialog->files()); });
+                      dialog->open();
+                    },
+                    [this](const QString& why) { notice(why); });
+}
+
+void MainWindow::open_files(const ProblemFiles& files) {
+  opening_ = files;
+  restoring_.reset();
+  apply([&](Document& document) { document.open(files); });
+}
+
+void MainWindow::restore(const Session& session) {
+  if (!session.files) return apply_session(session);
+  ProblemFiles files = *session.files;
+  files.causal = session.causal;
+  files.window = session.window;
+  if (session.scale > 0) files.scale = session.scale;
+  open_files(files);
+  restoring_ = session;
+}
+
+void MainWindow::apply_session(const Session& session) {
+  apply([&](Document& document) {
+    Mask mask = document.problem()->mask;
+    mask.causal = session.causal;
+    mask.window = session.window;
+    if (mask != document.problem()->mask) document.set_mask(mask);
+    if (session.scale > 0 && session.scale != document.problem()->scale) document.set_scale(session.scale);
+    document.set_recipe(session.recipe);
+  });
+  apply_when_planned([K = session.K](Document& document) { document.seek(K); });
+}
+
+void MainWindow::add_recent(const QString& path) {
+  const QString whole = QFileInfo(path).absoluteFilePath();
+  recent_.removeAll(whole);
+  recent_.prepend(whole);
+  while (recent_.size() > 10) recent_.removeLast();
+  settings_.setValue("files/recent", recent_);
+  fill_recent();
+}
+
+void MainWindow::fill_recent() {
+  if (!recent_menu_) return;
+  recent_menu_->clear();
+  recent_menu_->setEnabled(!recent_.isEmpty());
+  for (const QString& path : recent_)
+    recent_menu_->addAction(path, this, [this, path] { open_path(path.toStdString()); });
+}
+
+void MainWindow::save_picture(QSize size) {
+  const QString folder =
+      settings_.value("files/pictures", QStandardPaths::writableLocation(QStandardPaths::PicturesLocation)).toString();
+  QString path = QFileDialog::getSaveFileName(
+      this, "Save the picture", QString("%1/flashscope-step-%2.png").arg(folder).arg(document_.requested_K()),
+      "PNG (*.png)");
+  if (path.isEmpty()) return;
+  if (QFileInfo(path).suffix().isEmpty()) path += ".png";
+  settings_.setValue("files/pictures", QFileInfo(path).path());
+  const QImage image = stage_->picture(size);
+  exporting_.start([image, path](std::stop_token) { return !image.isNull() && image.save(path); },
+                   [this, path](bool saved) { notice((saved ? "Saved " : "Could not write ") + path); },
+                   [this](const QString& why) { notice(why); });
+}
+
+void MainWindow::export_result() {
+  const std::shared_ptr<const Report> report = document_.report();
+  if (!report) return notice("Run everything first (Go > Run everything): O and LSE come from the full run.");
+  const QString path = QFileDialog::getSaveFileName(
+      this, "Export O and LSE", settings_.value("files/folder").toString() + "/result.npz", "NumPy archive (*.npz)");
+  if (path.isEmpty()) return;
+  exporting_.start(
+      [report, path](std::stop_token) {
+        const ElementType type = report->shape.type == DType::float64 ? ElementType::float64 : ElementType::float32;
+        const Shape& s = report->shape;
+        const OutArray arrays[] = {{"o", type, {s.heads, s.Nq, s.dv}, report->O},
+                                   {"lse", type, {s.heads, s.Nq}, report->LSE}};
+        write_npz(path.toStdString(), arrays);
+        return true;
+      },
+      [this, path](bool) { notice("Saved " + path); }, [this](const QString& why) { notice(why); });
+}
+
+QString MainWindow::place_as_text() const {
+  const viz::StageData& stage = document_.stage();
+  if (!stage.state) return {};
+  QString result =
+      QString("%1\n%2\nstep %3 of %4")
+          .arg(text(stage.title), text(stage.conventions), grouped(stage.state->K), grouped(stage.state->steps));
+  if (stage.state->step) result += ", head " + grouped(stage.state->head) + ", " + place_text(*stage.state->step);
+  if (!stage_->pointed_at().isEmpty()) result += '\n' + stage_->pointed_at();
+  return result + '\n';
+}
+
+void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
+  for (const QUrl& url : event->mimeData()->urls())
+    if (url.isLocalFile()) return event->acceptProposedAction();
+}
+
+void MainWindow::dropEvent(QDropEvent* event) {
+  for (const QUrl& url : event->mimeData()->urls()) {
+    if (!url.isLocalFile()) continue;
+    event->acceptProposedAction();
+    return open_path(url.toLocalFile().toStdString());
+  }
+}
+
+}  // namespace flashscope::window

@@ -1,0 +1,143 @@
+#include "app/window/session.h"
+
+#include <QSettings>
+
+#include "app/window/text.h"
+#include "engine/error.h"
+
+namespace flashscope::window {
+namespace {
+
+QString path_text(const std::filesystem::path& path) { return text(path.string()); }
+std::filesystem::path path_value(const QSettings& settings, const char* key) {
+  return settings.value(key).toString().toStdString();
+}
+
+template <class Enum>
+void save_choice(QSettings& settings, const char* key, Enum choice) {
+  settings.setValue(key, text(name(choice)));
+}
+template <class Enum>
+void load_choice(const QSettings& settings, const char* key, Enum& choice) {
+  if (settings.contains(key)) choice = parse<Enum>(settings.value(key).toString().toStdString());
+}
+
+void save_files(QSettings& settings, const ProblemFiles& files) {
+  settings.setValue("input", path_text(files.input));
+  settings.setValue("q", path_text(files.q));
+  settings.setValue("k", path_text(files.k));
+  settings.setValue("v", path_text(files.v));
+  settings.setValue("mask", path_text(files.mask));
+  settings.setValue("bias", path_text(files.bias));
+  QStringList names;
+  for (const auto& [role, array] : files.names) names << text(role + "=" + array);
+  settings.setValue("names", names);
+  if (files.layout) settings.setValue("layout", *files.layout == Layout::hnd ? "hnd" : "nhd");
+  settings.setValue("batch", static_cast<qlonglong>(files.batch));
+  if (files.head) settings.setValue("head", static_cast<qlonglong>(*files.head));
+  settings.setValue("mask_means", files.mask_means == MaskMeans::keep ? "keep" : "drop");
+}
+
+ProblemFiles load_files(const QSettings& settings) {
+  ProblemFiles files;
+  files.input = path_value(settings, "input");
+  files.q = path_value(settings, "q");
+  files.k = path_value(settings, "k");
+  files.v = path_value(settings, "v");
+  files.mask = path_value(settings, "mask");
+  files.bias = path_value(settings, "bias");
+  for (const QString& pair : settings.value("names").toStringList())
+    files.names[pair.section('=', 0, 0).toStdString()] = pair.section('=', 1).toStdString();
+  if (settings.contains("layout")) files.layout = settings.value("layout") == "nhd" ? Layout::nhd : Layout::hnd;
+  files.batch = settings.value("batch").toLongLong();
+  if (settings.contains("head")) files.head = settings.value("head").toLongLong();
+  files.mask_means = settings.value("mask_means") == "drop" ? MaskMeans::drop : MaskMeans::keep;
+  return files;
+}
+
+}  // namespace
+
+void save_session(QSettings& settings, const Session& session) {
+  settings.remove("session");
+  settings.beginGroup("session");
+  settings.setValue("demo", !session.files);
+  if (session.files) save_files(settings, *session.files);
+  settings.setValue("causal", static_cast<int>(session.causal));
+  if (session.window) {
+    settings.setValue("window_left", static_cast<qlonglong>(session.window->left));
+    settings.setValue("window_right", static_cast<qlonglong>(session.window->right));
+  }
+  settings.setValue("scale", session.scale);
+  const Recipe& recipe = session.recipe;
+  save_choice(settings, "algorithm", recipe.algorithm);
+  settings.setValue("Br", static_cast<qlonglong>(recipe.Br));
+  settings.setValue("Bc", static_cast<qlonglong>(recipe.Bc));
+  if (recipe.sram) settings.setValue("sram", static_cast<qlonglong>(*recipe.sram));
+  save_choice(settings, "order", recipe.order);
+  save_choice(settings, "skip", recipe.skip);
+  save_choice(settings, "guard", recipe.guard);
+  save_choice(settings, "empty_row", recipe.empty_row);
+  if (recipe.normalise) save_choice(settings, "normalise", *recipe.normalise);
+  save_choice(settings, "numerators", recipe.numerators);
+  save_choice(settings, "mask_apply", recipe.mask_apply);
+  settings.setValue("defect", text(defect_text(recipe)));
+  settings.setValue("K", static_cast<qlonglong>(session.K));
+  settings.endGroup();
+}
+
+std::optional<Session> load_session(QSettings& settings) {
+  if (!settings.contains("session/algorithm")) return {};
+  Session session;
+  settings.beginGroup("session");
+  try {
+    if (!settings.value("demo").toBool()) session.files = load_files(settings);
+    session.causal = static_cast<Causal>(std::clamp(settings.value("causal").toInt(), 0, 2));
+    if (settings.contains("window_left"))
+      session.window =
+          flashscope::Window{settings.value("window_left").toLongLong(), settings.value("window_right").toLongLong()};
+    session.scale = settings.value("scale").toDouble();
+    Recipe& recipe = session.recipe;
+    load_choice(settings, "algorithm", recipe.algorithm);
+    recipe.Br = settings.value("Br").toLongLong();
+    recipe.Bc = settings.value("Bc").toLongLong();
+    if (settings.contains("sram")) recipe.sram = settings.value("sram").toLongLong();
+    load_choice(settings, "order", recipe.order);
+    load_choice(settings, "skip", recipe.skip);
+    load_choice(settings, "guard", recipe.guard);
+    load_choice(settings, "empty_row", recipe.empty_row);
+    if (settings.contains("normalise")) load_choice(settings, "normalise", recipe.normalise.emplace());
+    load_choice(settings, "numerators", recipe.numerators);
+    load_choice(settings, "mask_apply", recipe.mask_apply);
+    if (const std::string defect = settings.value("defect").toString().toStdString(); !defect.empty())
+      set_defect(recipe, defect);
+    session.K = settings.value("K").toLongLong();
+  } catch (const InputError&) {
+    settings.endGroup();
+    return {};
+  }
+  settings.endGroup();
+  return session;
+}
+
+void save_stops(QSettings& settings, const Stops& stops) {
+  settings.setValue("stops/kinds", stops.kinds);
+  QStringList places;
+  for (const StopPlace& place : stops.places)
+    places << QString("%1 %2 %3").arg(place.i).arg(place.j).arg(static_cast<int>(place.stage));
+  settings.setValue("stops/places", places);
+}
+
+Stops load_stops(QSettings& settings) {
+  Stops stops;
+  stops.kinds = settings.value("stops/kinds", stops.kinds).toUInt() & 63u;
+  for (const QString& line : settings.value("stops/places").toStringList()) {
+    const QStringList words = line.split(' ');
+    if (words.size() != 3) continue;
+    const int stage = words[2].toInt();
+    if (stage < 0 || stage > static_cast<int>(Stage::store_o)) continue;
+    stops.places.push_back({words[0].toLongLong(), words[1].toLongLong(), static_cast<Stage>(stage)});
+  }
+  return stops;
+}
+
+}  // namespace flashscope::window

@@ -1,0 +1,33 @@
+// What is remembered from one start to the next: the problem's files, its mask and scale, the recipe and the
+// place.
+#pragma once
+
+#include <QStringList>
+#include <cstdint>
+#include <optional>
+
+#include "app/window/stops.h"
+#include "engine/attention/recipe.h"
+#include "engine/files/problem_file.h"
+
+class QSettings;
+
+namespace flashscope::window {
+
+struct Session {
+  std::optional<ProblemFiles> files;  // none: the demo
+  Causal causal = Causal::none;
+  std::optional<flashscope::Window> window;
+  double scale = 0;
+  Recipe recipe;
+  std::int64_t K = 0;
+};
+
+void save_session(QSettings& settings, const Session& session);
+// Nothing where none was saved, or where it cannot be read (then the start is as if it were the first).
+std::optional<Session> load_session(QSettings& settings);
+
+void save_stops(QSettings& settings, const Stops& stops);
+Stops load_stops(QSettings& settings);
+
+}  // namespace flashscope::window
