@@ -91,6 +91,7 @@ void run_standard(const Problem& problem, const Schedule& schedule, int threads,
   std::vector<std::int64_t> start(Tr + 1, 0);  // lanes before each row block's strip
   for (std::int64_t i = 0; i < Tr; ++i) start[i + 1] = start[i] + (schedule.rows(i) + kLane - 1) / kLane * kLane;
   Buffer<T> S = make_buffer<T>(start[Tr] * shape.Nk, meter), P = make_buffer<T>(start[Tr] * shape.Nk, meter);
+  Buffer<T> visible = make_buffer<T>(start[Tr], meter);
   for (std::int64_t head = 0; head < shape.heads; ++head) {
     // All of S before P begins: both stand in memory, as between the kernels of an unfused program.
     const auto pass = [&](auto each) {
@@ -109,6 +110,7 @@ void run_standard(const Problem& problem, const Schedule& schedule, int threads,
       begin_strip(fold, schedule, head, i);
       fold.scores();
       fold.mask();
+      std::copy_n(fold.visible(), fold.lanes(), visible.data() + start[i]);
       fold.use_strip(nullptr);
     });
     pass([&](Fold<T>& fold, std::int64_t i) {
@@ -116,6 +118,7 @@ void run_standard(const Problem& problem, const Schedule& schedule, int threads,
       std::copy_n(S.data() + start[i] * shape.Nk, cells, P.data() + start[i] * shape.Nk);
       fold.use_strip(P.data() + start[i] * shape.Nk);
       begin_strip(fold, schedule, head, i);
+      fold.set_visible(visible.data() + start[i]);
       fold.softmax();
       fold.multiply();
       fold.finish();

@@ -19,6 +19,7 @@
 // number of threads. Lanes beyond `rows` hold unspecified values and are never read out.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -82,6 +83,9 @@ class Fold {
   void multiply();  // in place of accumulate: O = P V
   // S and P live in the caller's memory, [Nk][lanes], instead of the fold's own; null: its own again.
   void use_strip(T* strip) { strip_ = strip; }
+  // Per row 1 where mask() found a visible key, for guard skip: carried to a fold that takes over a masked strip.
+  const T* visible() const { return visible_; }
+  void set_visible(const T* visible) { std::copy(visible, visible + lanes_, visible_); }
 
   void save(RowBlockState<T>& state) const;
   void restore(const RowBlockState<T>& state);  // after start() of the same row block
