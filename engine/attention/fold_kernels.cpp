@@ -122,13 +122,34 @@ void Exp(const T* x, std::int64_t n, T* y) {
   for (std::int64_t r = 0; r < n; r += kVec<T>) hn::StoreU(exp_vector<T>(hn::LoadU(t, x + r)), t, y + r);
 }
 
+// Fetches memory into the L2 cache in `parts` equal parts. V is read down its columns and the next tile
+// starts on another page, neither of which the hardware foresees well.
 template <class T>
-void Scores(const T* Qt, std::int64_t lanes, std::int64_t d, const T* K, std::int64_t cols, T scale, T* S) {
+class Fetcher {
+ public:
+  Fetcher(const Ahead<T>& ahead, std::int64_t parts)
+      : next_(ahead.first), last_(ahead.last), step_((ahead.last - ahead.first + parts - 1) / parts) {}
+  HWY_INLINE void part() {
+    constexpr std::int64_t kLine = 64 / sizeof(T);
+    for (const T* end = std::min(last_, next_ + step_); next_ < end; next_ += kLine) __builtin_prefetch(next_, 0, 2);
+  }
+
+ private:
+  const T *next_, *last_;
+  std::int64_t step_;
+};
+
+// `scale` is a reference so that it is loaded after each product: with 16 registers there is none to keep it in.
+template <class T>
+void Scores(const T* Qt, std::int64_t lanes, std::int64_t d, const T* K, std::int64_t cols, const T& scale, T* S,
+            const Ahead<T>& ahead) {
   const Tag<T> t;
+  Fetcher<T> fetcher(ahead, cols / kBlock + 1);
   for_lane_groups<T>(lanes, [&](auto rows, std::int64_t r) HWY_ATTR {
     constexpr int kRows = decltype(rows)::value;
     for_blocks(cols, [&](auto keys, std::int64_t c) HWY_ATTR {
       constexpr int kKeys = decltype(keys)::value;
+      fetcher.part();
       VecOf<T> sum[kRows][kKeys];
       FLASHSCOPE_UNROLL
       for (int v = 0; v < kRows; ++v) {
@@ -318,8 +339,9 @@ void MultiplyRows(T* X, std::int64_t n, std::int64_t lanes, const T* factor) {
 
 template <class T>
 void Accumulate(const T* P, std::int64_t cols, std::int64_t lanes, const T* V, std::int64_t dv,
-                const OutputUpdate<T>& update, T* O) {
+                const OutputUpdate<T>& update, T* O, const Ahead<T>& ahead) {
   const Tag<T> t;
+  Fetcher<T> fetcher(ahead, dv / kBlock + 1);
   for (std::int64_t c0 = 0; c0 < cols; c0 += kKeyChunk) {
     const std::int64_t c1 = std::min(cols, c0 + kKeyChunk);
     const T* factor = c0 == 0 ? update.factor : nullptr;
@@ -328,6 +350,7 @@ void Accumulate(const T* P, std::int64_t cols, std::int64_t lanes, const T* V, s
       constexpr int kRows = decltype(rows)::value;
       for_blocks(dv, [&](auto block, std::int64_t e) HWY_ATTR {
         constexpr int kCols = decltype(block)::value;
+        fetcher.part();
         VecOf<T> sum[kRows][kCols];
         FLASHSCOPE_UNROLL
         for (int v = 0; v < kRows; ++v) {

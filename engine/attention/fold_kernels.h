@@ -13,7 +13,7 @@
 namespace flashscope {
 
 // Sums over more keys than this are split, for accuracy and so that a chunk of P stays in the L1 cache.
-inline constexpr std::int64_t kKeyChunk = 256;
+inline constexpr std::int64_t kKeyChunk = 64;
 
 // Cell (c, r) of a tile is visible where lo <= c - r < hi, its keep bit is set and its bias is not -inf.
 template <class T>
@@ -48,10 +48,17 @@ struct OutputUpdate {
   const T *factor = nullptr, *beta = nullptr, *reciprocal = nullptr, *visible = nullptr;
 };
 
+// What will be read next from the tensors: fetched into the cache bit by bit while a product runs.
+template <class T>
+struct Ahead {
+  const T *first = nullptr, *last = nullptr;
+};
+
 template <class T>
 struct FoldKernels {
   // S[c][r] = scale sum_e Qt[e][r] K[c][e]
-  void (*scores)(const T* Qt, std::int64_t lanes, std::int64_t d, const T* K, std::int64_t cols, T scale, T* S);
+  void (*scores)(const T* Qt, std::int64_t lanes, std::int64_t d, const T* K, std::int64_t cols, const T& scale, T* S,
+                 const Ahead<T>& ahead);
   // Masks S in place; visible[r] = 1 where some cell of the lane is visible, else 0.
   void (*mask)(const MaskCells<T>& cells, T* S, T* visible);
   // row_max[r] = max over c of S[c][r], ignoring NaN; -inf where there is nothing else.
@@ -67,7 +74,7 @@ struct FoldKernels {
   // X[n][r] *= factor[r]
   void (*multiply_rows)(T* X, std::int64_t n, std::int64_t lanes, const T* factor);
   void (*accumulate)(const T* P, std::int64_t cols, std::int64_t lanes, const T* V, std::int64_t dv,
-                     const OutputUpdate<T>& update, T* O);
+                     const OutputUpdate<T>& update, T* O, const Ahead<T>& ahead);
   // nan[r] = 1 where l or O of the row is NaN, inf[r] = 1 where m, l or O is +inf; else 0.
   void (*row_status)(const T* m, const T* l, const T* O, std::int64_t dv, std::int64_t lanes, T* nan, T* inf);
   // count[r] = NaN cells of the lane; exact below 2^24 columns.

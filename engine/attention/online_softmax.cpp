@@ -102,12 +102,17 @@ void Fold<T>::begin_tile(std::int64_t col0, std::int64_t cols, bool needs_mask) 
   if (!strip_ && S_.size() < cells) S_.resize(cells);
 }
 
+// The row of K or V that key c has.
+template <class T>
+const T* Fold<T>::keys(const Tensor& tensor, std::int64_t c) const {
+  return tensor.template head<T>(problem_->shape().kv_head(head_)) + c * tensor.cols;
+}
+
 template <class T>
 void Fold<T>::scores() {
-  const Tensor& K = problem_->K();
   T* S = strip();
-  kernels_->scores(Qt_, lanes_, K.cols, K.template head<T>(problem_->shape().kv_head(head_)) + col0_ * K.cols, cols_,
-                   scale_, S);
+  kernels_->scores(Qt_, lanes_, problem_->K().cols, keys(problem_->K(), col0_), cols_, scale_, S,
+                   {keys(problem_->V(), col0_), keys(problem_->V(), col0_ + cols_)});
   std::fill(S + cols_ * lanes_, S + padded_cols_ * lanes_, T{0});
 }
 
@@ -189,10 +194,13 @@ template <class T>
 void Fold<T>::add_output(const T* factor) {
   const LaneState<T> state = lane_state();
   kernels_->update_sum(state);
-  const Tensor& V = problem_->V();
   const OutputUpdate<T> update{factor, state.beta, each_ ? reciprocal_ : nullptr, state.visible};
-  kernels_->accumulate(S(), cols_, lanes_, V.template head<T>(problem_->shape().kv_head(head_)) + col0_ * V.cols,
-                       V.cols, update, O_);
+  const Tensor &K = problem_->K(), &V = problem_->V();
+  // The next tile, if it is the neighbour; a tile that is not visited costs no more than what it would have.
+  const std::int64_t next = recipe_.order == Order::forward ? col0_ + cols_ : col0_ - cols_;
+  Ahead<T> ahead;
+  if (next >= 0 && next < K.rows) ahead = {keys(K, next), keys(K, std::min(K.rows, next + cols_))};
+  kernels_->accumulate(S(), cols_, lanes_, keys(V, col0_), V.cols, update, O_, ahead);
   ++folded_;
 }
 
@@ -297,8 +305,7 @@ template <class T>
 void Fold<T>::multiply() {
   const Tensor& V = problem_->V();
   std::fill(O_, O_ + V.cols * lanes_, T{0});
-  kernels_->accumulate(S(), cols_, lanes_, V.template head<T>(problem_->shape().kv_head(head_)) + col0_ * V.cols,
-                       V.cols, {}, O_);
+  kernels_->accumulate(S(), cols_, lanes_, keys(V, col0_), V.cols, {}, O_, {});
   ++folded_;
 }
 

@@ -111,6 +111,7 @@ class Fold {
  private:
   LaneState<T> lane_state();
   const T* visible_or_null() const;
+  const T* keys(const Tensor& tensor, std::int64_t c) const;
   T* strip() { return strip_ ? strip_ : S_.data(); }
   void add_output(const T* factor);
   void apply_empty_row_policy();
