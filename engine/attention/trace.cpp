@@ -277,7 +277,10 @@ RowCheck check_row(const Problem& problem, const Schedule& schedule, const Trace
     ranges.emplace_back(j * recipe.Bc, j * recipe.Bc + schedule.cols(j));
   }
   // Softmax weights as this run would have them if it stopped now: exp(S - m) / l from its own m and l.
-  const double m = state.m[r], l = state.l[r];
+  // In the middle of a tile l still belongs to the old m until `rescale`.
+  const auto at = [&state](Stage stage) { return state.step && state.step->stage == stage; };
+  const bool before_rescale = (at(Stage::max) || at(Stage::exponentials)) && !state.m_old.empty();
+  const double m = before_rescale ? state.m_old[r] : state.m[r], l = state.l[r];
   const double shift = std::isinf(m) && m < 0 ? 0 : m;
   const std::int64_t kv_head = shape.kv_head(state.head);
   double sum = 0;
@@ -298,8 +301,10 @@ RowCheck check_row(const Problem& problem, const Schedule& schedule, const Trace
   check.masked_weight = problem.in_double() ? masked_weight<double>(problem, schedule, state.head, row, folded)
                                             : masked_weight<float>(problem, schedule, state.head, row, folded);
 
+  // `each` divides at the end of a tile's accumulate; from `rescale` on O waits for it.
+  const bool waiting = at(Stage::rescale) || at(Stage::load_v);
   const bool normalised =
-      state.finished || recipe.normalised() == Normalise::each || recipe.algorithm == Algorithm::standard;
+      state.finished || (recipe.normalised() == Normalise::each && !waiting) || recipe.algorithm == Algorithm::standard;
   const ReferenceRow right = reference_row(problem, state.head, row, ranges, {recipe.empty_row, recipe.mask_apply});
   check.o_reference = right.O;
   check.max_error = 0;
