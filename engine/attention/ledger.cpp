@@ -133,6 +133,23 @@ void flash1_finished(Tally& tally, const Schedule& schedule, std::int64_t rows) 
   tally.write(LSE, rows);
 }
 
+// How many tiles row block i has folded in when the walk comes to tile (at.i, at.j).
+std::int64_t folded_before(const Schedule& schedule, const Step& at, std::int64_t i) {
+  const std::int64_t index = schedule.visit_index(at.head, i, at.j);
+  if (index >= 0) return index + (i < at.i);
+  const bool forward = schedule.recipe().order == Order::forward;
+  std::int64_t low = 0, high = schedule.visits(at.head, i);
+  while (low < high) {
+    const std::int64_t middle = (low + high) / 2, j = schedule.visit_j(at.head, i, middle);
+    if (forward ? j < at.j : j > at.j) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
 void flash1_head(Tally& tally, const Schedule& schedule, const Step& last, std::int64_t steps) {
   const Shape& shape = schedule.shape();
   const std::int64_t bulk = last.tile < 0 ? steps : number_of(schedule, last.head, last.i, last.j, Stage::load_rows);
@@ -144,9 +161,8 @@ void flash1_head(Tally& tally, const Schedule& schedule, const Step& last, std::
   }
   const bool all_folded = last.stage == Stage::finish;
   for (std::int64_t i = 0; i < schedule.Tr(); ++i) {
-    const std::int64_t folded =
-        all_folded ? schedule.visits(last.head, i) : schedule.progress(bulk, last.head, i).folded;
-    flash1_folded(tally, schedule, last.head, i, folded);
+    flash1_folded(tally, schedule, last.head, i,
+                  all_folded ? schedule.visits(last.head, i) : folded_before(schedule, last, i));
   }
   if (all_folded) flash1_finished(tally, schedule, last.i * schedule.recipe().Br + schedule.rows(last.i));
   tally.steps(bulk, steps);
