@@ -1,0 +1,67 @@
+// One command's options, as the commands declare them: name, what it takes, what it means, and a function that
+// checks and stores the word. A thin face over CLI11, so that its headers are compiled once.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/error.h"
+
+namespace CLI {
+class App;
+}
+
+namespace flashscope::command_line {
+
+// Bad usage that has no "found, expected": an option that is not built, two that exclude each other. Exit 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Words of the command line to values. Throw InputError with `where` as its place.
+std::int64_t parse_integer(std::string_view where, std::string_view text, std::int64_t min, std::int64_t max);
+double parse_number(std::string_view where, std::string_view text);       // finite
+std::int64_t parse_bytes(std::string_view where, std::string_view text);  // "8GiB", "512MiB", "1000000"
+
+class Command {
+ public:
+  // Called with the option's word; throws InputError or UsageError.
+  using Set = std::function<void(const std::string& word)>;
+
+  // `chosen` receives the action of the command that the person named.
+  Command(CLI::App& app, std::function<int()>& chosen) : app_(app), chosen_(chosen) {}
+
+  // Options declared from here on are listed under this heading in --help.
+  void group(std::string heading) { group_ = std::move(heading); }
+  void footer(std::string text);
+
+  void flag(const std::string& name, bool& value, const std::string& help);
+  void option(const std::string& name, const std::string& takes, const std::string& help, Set set);
+  // The word may be missing: `missing` stands in for it.
+  void optional_word(const std::string& name, const std::string& takes, const std::string& missing,
+                     const std::string& help, Set set);
+  void integer(const std::string& name, const std::string& takes, const std::string& help, std::int64_t min,
+               std::int64_t max, std::function<void(std::int64_t)> set);
+  void path(const std::string& name, const std::string& help, std::filesystem::path& value);
+  // One of some words, listed in --help.
+  void choice(const std::string& name, const std::vector<std::string_view>& words, const std::string& help, Set set);
+  // An option of a later version: not listed, refused with `why`.
+  void refused(const std::string& name, const std::string& why);
+  // What the command does once its options are read; the result is the exit code.
+  void action(std::function<int()> run);
+
+ private:
+  CLI::App& app_;
+  std::function<int()>& chosen_;
+  std::string group_ = "Options";
+};
+
+}  // namespace flashscope::command_line

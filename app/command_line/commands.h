@@ -1,0 +1,21 @@
+// The commands, one file each. A function adds its command's options and what it does to the program.
+#pragma once
+
+#include <filesystem>
+
+#include "app/command_line/arguments.h"
+
+namespace flashscope::command_line {
+
+// Exit codes. Cancelled by Ctrl+C is 128 + SIGINT, as shells have it.
+enum Exit : int { kDone = 0, kBadInput = 2, kFound = 3, kDevice = 4, kCancelled = 130 };
+
+void add_count(Command& command);
+void add_devices(Command& command);
+void add_diagnose(Command& command);
+void add_render(Command& command);
+void add_row(Command& command);
+void add_run(Command& command);
+void add_step(Command& command);
+
+}  // namespace flashscope::command_line

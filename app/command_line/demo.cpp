@@ -1,0 +1,75 @@
+#include "app/command_line/demo.h"
+
+#include <fmt/format.h>
+
+#include "app/command_line/commands.h"
+#include "app/command_line/interrupt.h"
+#include "app/command_line/options.h"
+#include "app/command_line/output.h"
+#include "app/command_line/picture.h"
+#include "engine/attention/trace.h"
+
+namespace flashscope::command_line {
+namespace {
+
+// A state worth a picture: the first rescale in the second half of the run, else its middle.
+std::int64_t telling_state(const std::shared_ptr<const Problem>& problem, const Recipe& recipe, std::stop_token stop) {
+  Trace trace(problem, recipe);
+  const std::int64_t middle = trace.schedule().steps() / 2;
+  const auto rescale = trace.find(EventKind::rescale, middle, true, 1, stop);
+  return rescale ? rescale->step : middle;
+}
+
+void draw(const std::shared_ptr<const Problem>& problem, const Recipe& recipe, const std::filesystem::path& out,
+          std::stop_token stop) {
+  Document document;
+  document.set_problem(problem);
+  document.set_recipe(recipe);
+  const std::int64_t K = telling_state(problem, recipe, stop);
+  document.wait_idle();  // a seek belongs to the plan that is there
+  document.seek(K);
+  Picture picture;
+  picture.out = out;
+  const std::string renderer = draw_picture(document, picture, stop);
+  fmt::print("{}: state {}, {} x {}, drawn by {}\n\n", out.string(), grouped(K), picture.width, picture.height,
+             renderer);
+}
+
+void report_first_minutes(const Problem& problem) {
+  fmt::print("{}: {}, {}\n\nThe first three minutes\n", problem.name, recipe_text(problem.shape(), demo_recipe()),
+             conventions(demo_recipe(), problem.mask));
+  int number = 0;
+  for (const FirstMinute& line : first_three_minutes()) {
+    const FirstMinuteNumbers numbers = compute(problem, line);
+    fmt::print(
+        "  {}. {}\n     NaN rows {} of {}, rescales {}, tiles visited {} (counted), traffic {} bytes (counted)\n",
+        ++number, line.title, grouped(numbers.nan_rows), grouped(problem.shape().Nq), grouped(numbers.rescales),
+        grouped(numbers.tiles_visited), grouped(numbers.bytes));
+    if (numbers.first_nan) fmt::print("     first NaN: {}\n", *numbers.first_nan);
+  }
+}
+
+}  // namespace
+
+int show_without_window(const std::string& reason, const std::filesystem::path& file) {
+  fmt::print("{}\n", reason);
+  const Interrupt interrupt;
+  if (file.empty()) {
+    const std::shared_ptr<const Problem> problem = demo_problem();
+    draw(problem, demo_recipe(), "flashscope-demo.png", interrupt.token());
+    report_first_minutes(*problem);
+    fmt::print("\n`flashscope --help` lists the commands.\n");
+    return kDone;
+  }
+  ProblemOptions options;
+  options.input = file;
+  const OpenedProblem opened = open_problem(options, 0, interrupt.token());
+  print_notes("flashscope", opened, true);
+  draw(opened.problem, Recipe{}, fmt::format("flashscope-{}.png", file.stem().string()), interrupt.token());
+  fmt::print("{}: {}\n{}\nTry `flashscope run --input {} --causal`.\n", opened.problem->name,
+             recipe_text(opened.problem->shape(), Recipe{}), conventions(Recipe{}, opened.problem->mask),
+             file.string());
+  return kDone;
+}
+
+}  // namespace flashscope::command_line

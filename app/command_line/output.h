@@ -1,0 +1,44 @@
+// What commands print: JSON pieces with the names of the project's documents, and aligned lines for people. Every
+// number for people says where it comes from: formula, counted, measured.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/attention/ledger.h"
+
+namespace flashscope::command_line {
+
+using Json = nlohmann::ordered_json;
+
+// ---- JSON. -inf, inf and nan are strings.
+Json number(double value);
+Json json_of(const Moved& moved);      // read, written, total
+Json json_of(const Traffic& traffic);  // and by_tensor
+Json json_of(const Shape& shape);
+Json json_of(const Recipe& recipe);
+Json json_of(const OnChip& chip);
+void print_json(const Json& object);  // one object on standard output
+
+// ---- for people
+std::string grouped(std::int64_t n);                           // 17,383,424
+std::string bytes_text(std::int64_t n);                        // 33.16 MiB
+std::string number_text(double value);                         // 6 significant digits; nan, inf, -inf
+std::string rows_text(const std::vector<std::int64_t>& rows);  // 64-99, 192-199
+// "flash1, Br 64, Bc 196 (from M = 50,000), forward; 1 head of 4,096 x 4,096, d 64, float32"
+std::string recipe_text(const Shape& shape, const Recipe& recipe);
+
+// Lines of columns: the first is left-aligned, the others right-aligned, the last left-aligned.
+class Table {
+ public:
+  void line(std::vector<std::string> cells) { lines_.push_back(std::move(cells)); }
+  std::string text() const;  // two spaces before each line
+
+ private:
+  std::vector<std::vector<std::string>> lines_;
+};
+
+}  // namespace flashscope::command_line

@@ -1,0 +1,122 @@
+#include "app/command_line/program.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <new>
+
+#include "app/command_line/commands.h"
+#include "app/command_line/demo.h"
+#include "app/command_line/display.h"
+#include "app/command_line/picture.h"
+
+namespace flashscope::command_line {
+namespace {
+
+struct Known {
+  const char* name;
+  const char* help;
+  void (*add)(Command&);
+};
+constexpr std::array kCommands{
+    Known{"count", "what moves between HBM and the chip: ledger and closed forms, no arithmetic", add_count},
+    Known{"run", "the whole kernel on the CPU: O, LSE, errors, time, memory, traffic", add_run},
+    Known{"step", "the state of one head after K steps, or at the next event", add_step},
+    Known{"diagnose", "NaN rows, the first NaN with its stage and cause, empty rows", add_diagnose},
+    Known{"render", "the stage in one state as a PNG, without a display", add_render},
+    Known{"row", "the online softmax of one row of scores, chunk by chunk", add_row},
+    Known{"devices", "the processors of this machine and what each can run", add_devices},
+};
+constexpr const char* kLater = "sweep";  // a command of a later version
+
+constexpr const char* kAbout =
+    "flashscope: step, run and count a tiled attention kernel on your own tensors.\n"
+    "Without a command the window opens on FILE (.npz, .safetensors) or on the built-in demo;\n"
+    "without a display the demo is rendered to flashscope-demo.png instead.";
+constexpr const char* kExits =
+    "Every command takes --json and prints one JSON object on standard output.\n"
+    "Exit codes: 0 done, 2 bad usage or input, 3 NaN or a mismatch was found, 4 the device failed, 130 cancelled.\n"
+    "`flashscope COMMAND --help` lists a command's options.";
+
+int run_action(const std::function<int()>& action, const std::string& who) {
+  const auto complain = [&](const char* what) { fmt::print(stderr, "{}: {}\n", who, what); };
+  try {
+    return action();
+  } catch (const Cancelled& cancelled) {
+    complain(cancelled.what());
+    return kCancelled;
+  } catch (const DeviceError& error) {
+    complain(error.what());
+    return kDevice;
+  } catch (const std::bad_alloc&) {
+    complain("not enough memory; --memory sets what may be used, smaller inputs need less");
+  } catch (const std::exception& error) {
+    complain(error.what());
+  }
+  return kBadInput;
+}
+
+}  // namespace
+
+bool is_command(int argc, char** argv) {
+  if (argc < 2) return false;
+  const std::string_view word = argv[1];
+  const auto named = [&](const Known& known) { return word == known.name; };
+  return word.starts_with('-') || word == kLater || std::any_of(kCommands.begin(), kCommands.end(), named);
+}
+
+int run(int argc, char** argv) {
+  CLI::App program(kAbout, "flashscope");
+  program.set_version_flag("--version", "flashscope " FLASHSCOPE_VERSION);
+  program.footer(kExits);
+  program.get_formatter()->column_width(40);
+  program.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  program.require_subcommand(1);
+
+  std::function<int()> chosen;
+  std::vector<std::unique_ptr<Command>> commands;
+  for (const Known& known : kCommands) {
+    CLI::App* app = program.add_subcommand(known.name, known.help)->group("Commands");
+    commands.push_back(std::make_unique<Command>(*app, chosen));
+    known.add(*commands.back());
+  }
+  CLI::App* later = program.add_subcommand(kLater)->group("")->allow_extras();
+  later->final_callback([&chosen] { chosen = []() -> int { throw UsageError("not built yet"); }; });
+
+  std::string who = "flashscope";
+  if (argc > 1 && argv[1][0] != '-') who += fmt::format(" {}", argv[1]);
+  const auto parse = [&]() -> int {
+    const std::string first = argc > 1 ? argv[1] : "";
+    if (first.starts_with('-') && first != "-h" && first != "--help" && first != "--version") {
+      throw UsageError(first + ": not an option without a command (see flashscope --help)");
+    }
+    try {
+      program.parse(argc, argv);
+    } catch (const CLI::CallForHelp& help) {
+      return program.exit(help);
+    } catch (const CLI::CallForVersion& version) {
+      return program.exit(version);
+    }
+    return chosen();
+  };
+  return run_action(parse, who);
+}
+
+int open(int argc, char** argv, const std::function<int(const std::filesystem::path& file)>& window) {
+  const auto show = [&]() -> int {
+    if (argc > 2) throw UsageError(fmt::format("{} arguments, but one file is opened at a time", argc - 1));
+    const std::filesystem::path file = argc > 1 ? argv[1] : "";
+    if (!file.empty() && !std::filesystem::exists(file)) {
+      throw UsageError(fmt::format("{}: no such file, and no command of that name (see flashscope --help)", argv[1]));
+    }
+    if (!window) return show_without_window("This build has no window (FLASHSCOPE_WINDOW=OFF).", file);
+    if (const auto why = why_no_display()) return show_without_window("No window: " + *why + ".", file);
+    return window(file);
+  };
+  return run_action(show, "flashscope");
+}
+
+}  // namespace flashscope::command_line

@@ -1,0 +1,457 @@
+// The real binary, driven as people drive it: JSON on standard output, messages on standard error, exit codes.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "engine/files/tensor_file.h"
+
+namespace flashscope {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+json golden() { return json::parse(contents(FLASHSCOPE_SOURCE_DIR "/tests/data/seed_figures.json")); }
+
+class CommandLine : public testing::Test {
+ protected:
+  struct Result {
+    int code = -1;
+    std::string out, err;
+    json parsed() const { return json::parse(out); }
+  };
+
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "flashscope-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // Through the shell, in a folder of its own and without a display.
+  Result run(const std::string& arguments, const std::string& before = "") {
+    const std::string command = "cd '" + folder_.string() +
+                                "' && env -u DISPLAY -u WAYLAND_DISPLAY -u QT_QPA_PLATFORM " + before +
+                                " '" FLASHSCOPE_PROGRAM "' " + arguments + " >out 2>err";
+    Result result;
+    const int status = std::system(command.c_str());
+    result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    result.out = contents(folder_ / "out");
+    result.err = contents(folder_ / "err");
+    return result;
+  }
+  // One JSON object on standard output and nothing else.
+  json run_json(const std::string& arguments, int code = 0) {
+    const Result result = run(arguments + " --json");
+    EXPECT_EQ(result.code, code) << arguments << "\n" << result.err;
+    const json object = json::parse(result.out, nullptr, false);
+    EXPECT_TRUE(object.is_object()) << arguments << "\n" << result.out << result.err;
+    return object;
+  }
+  void expect_refused(const std::string& arguments, const std::string& message) {
+    SCOPED_TRACE(arguments);
+    const Result result = run(arguments);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr(message));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+
+  std::filesystem::path folder_;
+};
+
+// ---- count
+
+TEST_F(CommandLine, CountOfTheFirstPapersBlocks) {
+  const json object = run_json("count --algorithm flash1 --n 4096 --d 64 --sram 50000");
+  EXPECT_EQ(object["elements"]["total"], 17383424);
+  EXPECT_EQ(object["formula"]["total"], 17383424);
+  EXPECT_EQ(object["tiles_visited"], 1344);
+  EXPECT_EQ(object["matmul_flops"], 4294967296);
+  EXPECT_EQ(object["recipe"]["br"], 64);
+  EXPECT_EQ(object["recipe"]["bc"], 196);
+  EXPECT_EQ(object["init"]["total"], 4096 * 66);
+  EXPECT_EQ(object["minimum"]["total"], 4 * 4096 * 64);
+  EXPECT_EQ(object["sram_bytes"]["total"], object["sram_bytes"]["qkv"].get<int>() +
+                                               object["sram_bytes"]["state"].get<int>() +
+                                               object["sram_bytes"]["scores"].get<int>());
+  std::int64_t sum = 0;
+  for (const auto& [name, moved] : object["elements"]["by_tensor"].items()) {
+    sum += moved["read"].get<std::int64_t>() + moved["written"].get<std::int64_t>();
+  }
+  EXPECT_EQ(sum, 17383424);
+}
+
+TEST_F(CommandLine, CountsOfTheDocuments) {
+  for (const json& row : golden()["traffic"]) {
+    if (row["N"] > 1024) continue;
+    for (const char* algorithm : {"standard", "flash1", "flash2"}) {
+      const json object = run_json(std::string("count --sram 50000 --algorithm ") + algorithm + " --n " +
+                                   row["N"].dump() + " --d " + row["d"].dump() + (row["causal"] ? " --causal" : ""));
+      EXPECT_EQ(object["elements"]["total"], row[std::string(algorithm) + "_elements"]) << row;
+      EXPECT_EQ(object["formula"], (json{{"read", object["elements"]["read"]},
+                                         {"written", object["elements"]["written"]},
+                                         {"total", object["elements"]["total"]}}));
+    }
+  }
+}
+
+TEST_F(CommandLine, CountOfAMillionRows) {
+  const auto start = std::chrono::steady_clock::now();
+  const json object =
+      run_json("count --n 1048576 --d 64 --causal --br 128 --bc 64 --dtype float16 --heads 4 --kv-heads 2");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));  // finite; the benchmark has the figure
+  EXPECT_EQ(object["elements"]["total"], object["formula"]["total"]);
+  EXPECT_EQ(object["tiles_visited"], std::int64_t{4} * (8192LL * 8193));
+}
+
+TEST_F(CommandLine, CountWithoutAClosedFormSaysWhy) {
+  write_npy(
+      folder_ / "bias.npy",
+      {"", ElementType::float32, {1, 8}, std::vector<double>{0, 0, 0, 0, -INFINITY, -INFINITY, -INFINITY, -INFINITY}});
+  const json all = run_json("count --n 8 --d 4 --br 4 --bc 4 --bias bias.npy --skip all");
+  EXPECT_TRUE(all["formula"].is_null());
+  EXPECT_THAT(all["reason"].get<std::string>(), HasSubstr("no closed form"));
+  EXPECT_EQ(all["tiles_visited"], 2);
+  const json geometry = run_json("count --n 8 --d 4 --br 4 --bc 4 --bias bias.npy");
+  EXPECT_EQ(geometry["tiles_visited"], 4);
+  EXPECT_EQ(geometry["formula"]["total"], geometry["elements"]["total"]);
+  EXPECT_EQ(geometry["elements"]["by_tensor"]["bias"]["read"], 4 * 4);  // a row of 4 for each of 4 tiles
+}
+
+TEST_F(CommandLine, TextLabelsItsNumbers) {
+  const Result result = run("count --algorithm flash1 --n 4096 --d 64 --sram 50000");
+  EXPECT_EQ(result.code, 0);
+  for (const char* part : {"17,383,424", "counted", "formula", "source units", "kernel units", "guard clamp"}) {
+    EXPECT_THAT(result.out, HasSubstr(part));
+  }
+}
+
+// ---- diagnose
+
+TEST_F(CommandLine, DiagnoseListsTheStripesOfReverseCausal) {
+  const json object = run_json(
+      "diagnose --random 1 --n 300 --d 16 --br 64 --bc 100 --algorithm flash1 --causal --order reverse --guard none",
+      3);
+  EXPECT_EQ(object["nan_rows"], golden()["reverse_causal_nan"]["rows"]);
+  EXPECT_EQ(object["first_nan"]["cause"], "inf_minus_inf");
+  EXPECT_EQ(object["first_nan"]["stage"], "exponentials");
+  EXPECT_EQ(object["empty_rows"], json::array());
+  EXPECT_TRUE(object["against"].is_null());
+
+  const std::string same = "diagnose --random 1 --n 300 --d 16 --br 64 --bc 100 --causal --order reverse ";
+  EXPECT_EQ(run_json(same + "--guard none --skip none", 3)["nan_rows"].size(), 200u);
+  for (const char* guard : {"clamp", "skip"}) {
+    const json guarded = run_json(same + "--guard " + guard);
+    EXPECT_EQ(guarded["nan_rows"], json::array());
+    EXPECT_TRUE(guarded["first_nan"].is_null());
+  }
+}
+
+TEST_F(CommandLine, DiagnoseSeveralHeads) {
+  const json object = run_json("diagnose --random 1 --heads 2 --n 10 --nk 6 --d 4 --causal bottom-right");
+  EXPECT_EQ(object["nan_rows"], json::parse("[[], []]"));
+  EXPECT_EQ(object["empty_rows"], json::parse("[[0, 1, 2, 3], [0, 1, 2, 3]]"));
+  const json one = run_json("diagnose --random 1 --heads 2 --head 1 --n 10 --nk 6 --d 4 --causal bottom-right");
+  EXPECT_EQ(one["empty_rows"], json::parse("[0, 1, 2, 3]"));
+}
+
+// ---- run
+
+TEST_F(CommandLine, RunChecksAgainstFloat64) {
+  const json object = run_json("run --random 1 --n 300 --d 16 --heads 4 --kv-heads 2 --causal --check all --out o.npz");
+  EXPECT_EQ(object["nan_rows"], 0);
+  EXPECT_EQ(object["error_vs_float64"]["rows_checked"], 1200);
+  EXPECT_EQ(object["error_vs_float64"]["rows"], 1200);
+  EXPECT_LE(object["error_vs_float64"]["max"].get<double>(), 1e-5);
+  EXPECT_TRUE(object["traffic"]["measured"].is_null());
+  EXPECT_TRUE(object["traffic"]["reason"].is_string());
+  const json counted = run_json("count --n 300 --d 16 --heads 4 --kv-heads 2 --causal");
+  EXPECT_EQ(object["traffic"]["counted"]["elements"], counted["elements"]);
+  EXPECT_GT(object["memory"]["peak_bytes"].get<std::int64_t>(), 0);
+
+  const TensorFile file = TensorFile::open(folder_ / "o.npz");
+  ASSERT_NE(file.find("o"), nullptr);
+  ASSERT_NE(file.find("lse"), nullptr);
+  EXPECT_EQ(file.find("o")->shape, (std::vector<std::int64_t>{4, 300, 16}));
+  EXPECT_EQ(file.find("lse")->shape, (std::vector<std::int64_t>{4, 300}));
+  EXPECT_EQ(file.find("o")->type, ElementType::float32);
+  double sum = 0;
+  const Array o = file.read("o");
+  for (std::int64_t n = 0; n < o.info.elements(); ++n) sum += o.at(n);
+  EXPECT_NEAR(sum, object["o_checksum"]["sum"].get<double>(), 1e-6);
+}
+
+TEST_F(CommandLine, RunOfOneHeadIsThatHead) {
+  const json all = run_json("run --random 5 --n 40 --d 8 --heads 2 --out all.npz");
+  run_json("run --random 5 --n 40 --d 8 --heads 2 --head 1 --out one.npz");
+  const Array every = TensorFile::open(folder_ / "all.npz").read("o");
+  const Array one = TensorFile::open(folder_ / "one.npz").read("o");
+  ASSERT_EQ(one.info.elements(), 40 * 8);
+  for (std::int64_t n = 0; n < one.info.elements(); ++n) ASSERT_EQ(one.at(n), every.at(40 * 8 + n));
+}
+
+TEST_F(CommandLine, RunReportsMismatchAndNan) {
+  const json defect = run_json("run --random 1 --n 300 --d 16 --defect no-rescale", 3);
+  EXPECT_FALSE(defect["error_vs_float64"]["within"].get<bool>());
+  const json nan = run_json("run --random 1 --n 300 --d 16 --bc 100 --causal --order reverse --guard none", 3);
+  EXPECT_EQ(nan["nan_rows"], 44);
+  const json hidden = run_json("run --random 1 --n 300 --d 16 --bc 300 --defect no-rescale");
+  EXPECT_THAT(hidden["defect_cannot_show"].get<std::string>(), HasSubstr("one tile"));
+}
+
+TEST_F(CommandLine, CheckNoneChecksNothing) {
+  EXPECT_TRUE(run_json("run --random 1 --n 64 --d 16 --check none")["error_vs_float64"].is_null());
+  const int checked = run_json("run --random 1 --n 640 --d 16 --check 8")["error_vs_float64"]["rows_checked"];
+  EXPECT_GE(checked, 2);  // first and last
+  EXPECT_LE(checked, 8);
+}
+
+TEST_F(CommandLine, EveryInstructionSetGivesTheAnswer) {
+  const json devices = run_json("devices");
+  ASSERT_FALSE(devices["cpu"]["isas"].empty());
+  EXPECT_EQ(devices["cpu"]["isa"], devices["cpu"]["isas"][0]);
+  EXPECT_EQ(devices["gpus"], json::array());
+  EXPECT_TRUE(devices["gpu_reason"].is_string());
+  for (const json& isa : devices["cpu"]["isas"]) {
+    const json object = run_json("run --random 1 --n 130 --d 16 --causal --isa " + isa.get<std::string>());
+    EXPECT_THAT(object["kernel"].get<std::string>(), HasSubstr(isa.get<std::string>()));
+  }
+}
+
+// ---- step
+
+TEST_F(CommandLine, StepShowsOneState) {
+  const json start = run_json("step --random 1 --n 300 --d 16 --causal --at 0");
+  EXPECT_EQ(start["step"], 0);
+  EXPECT_TRUE(start["stage"].is_null());
+  const json state = run_json("step --random 1 --n 300 --d 16 --causal --at 5");
+  EXPECT_EQ(state["stage"], "max");  // load_q load_k scores mask max
+  EXPECT_EQ(state["i"], 0);
+  EXPECT_EQ(state["j"], 0);
+  EXPECT_EQ(state["head"], 0);
+  ASSERT_EQ(state["rows"].size(), 64u);
+  EXPECT_EQ(state["rows"][7]["row"], 7);
+  EXPECT_TRUE(state["rows"][7]["m"].is_number());
+  EXPECT_EQ(state["events"].size(), 64u);
+  EXPECT_EQ(state["events"][0]["kind"], "first_max");
+}
+
+TEST_F(CommandLine, StepUntilAnEvent) {
+  const std::string reverse = "--random 1 --n 300 --d 16 --br 64 --bc 100 --causal --order reverse --guard none";
+  const json nan = run_json("step --until nan " + reverse);
+  const json first = run_json("diagnose " + reverse, 3)["first_nan"];
+  EXPECT_EQ(nan["step"], first["step"]);
+  EXPECT_EQ(nan["i"], first["i"]);
+  EXPECT_EQ(nan["stage"], first["stage"]);
+  bool listed = false;
+  for (const json& event : nan["events"]) listed = listed || (event["kind"] == "nan" && event["row"] == first["row"]);
+  EXPECT_TRUE(listed);
+
+  const json rescale = run_json("step --until rescale --random 1 --n 300 --d 16");
+  EXPECT_EQ(rescale["j"], 1);
+  const json later = run_json("step --until rescale --random 1 --n 300 --d 16 --at " + rescale["step"].dump());
+  EXPECT_GT(later["step"], rescale["step"]);
+
+  const json nothing = run_json("step --until inf --random 1 --n 300 --d 16");
+  EXPECT_TRUE(nothing["step"].is_null());
+  EXPECT_TRUE(run_json("step --until nan --random 1 --n 64 --d 16")["step"].is_null());
+}
+
+TEST_F(CommandLine, InfinitiesAreStrings) {
+  const json state = run_json("step --random 1 --n 300 --d 16 --br 64 --bc 100 --causal --order reverse --at 16");
+  EXPECT_EQ(state["stage"], "max");  // of the first tile of row block 1: rows 64-99 see none of its keys
+  bool minus_inf = false;
+  for (const json& row : state["rows"]) minus_inf = minus_inf || row["m"] == "-inf";
+  EXPECT_TRUE(minus_inf);
+}
+
+// ---- row
+
+TEST_F(CommandLine, RowOfTheDocuments) {
+  const json figure = golden()["online_softmax_row"];
+  const json twelve = run_json("row");
+  ASSERT_EQ(twelve["chunks"].size(), 3u);
+  for (int n = 0; n < 3; ++n) {
+    EXPECT_NEAR(twelve["chunks"][n]["l"].get<double>(), figure["trace"][n]["l"].get<double>(), 1e-15);
+  }
+  EXPECT_NEAR(twelve["max_error_without_rescale"].get<double>(), figure["max_error_without_rescale"].get<double>(),
+              1e-15);
+  EXPECT_NEAR(run_json("row --built-in toy")["output"].get<double>(), 50.0 / 3, 1e-14);
+}
+
+TEST_F(CommandLine, RowOfOnesOwn) {
+  const json row = run_json("row --scores '[-inf, 1; 2 3]' --values '1 2 3 4' --chunk 2");
+  ASSERT_EQ(row["chunks"].size(), 2u);
+  EXPECT_EQ(row["chunks"][0]["scores"][0], "-inf");
+  EXPECT_EQ(row["chunks"][1]["m"], 3.0);
+  EXPECT_TRUE(row["output"].is_number());
+  EXPECT_EQ(run_json("row --scores -inf,0")["weights"], json::parse("[0.0, 1.0]"));
+}
+
+// ---- what is refused
+
+TEST_F(CommandLine, BadInputExitsTwoWithOneMessage) {
+  expect_refused("count", "--n N and --d D are needed");
+  expect_refused("count --n 0 --d 4", "--n: found \"0\", expected a whole number from 1");
+  expect_refused("count --n 4x --d 4", "--n: found \"4x\"");
+  expect_refused("count --n 010x --d 4", "--n");
+  expect_refused("count --n 99999999999999999999 --d 4", "--n: found");
+  expect_refused("count --n -5 --d 4", "--n: found \"-5\"");
+  expect_refused("count --n 8 --d 300", "--d: found \"300\", expected a whole number from 1 to 256");
+  expect_refused("count --n 8 --d 4 --heads 4 --kv-heads 3", "3");
+  expect_refused("count --n 8 --d 4 --br 0", "--br");
+  expect_refused("count --n 8 --d 4 --sram 100 --br 4", "--sram");
+  expect_refused("count --n 8 --d 4 --causal sideways", "top-left or bottom-right");
+  expect_refused("count --n 8 --d 4 --window 3", "--window: found \"3\"");
+  expect_refused("count --n 8 --d 4 --window -1,3", "--window: found \"-1\"");
+  expect_refused("count --n 8 --d 4 --algorithm flash9", "one of standard|flash1|flash2");
+  expect_refused("count --n 8 --d 4 --dtype int8", "float64|float32|float16|bfloat16");
+  expect_refused("count --n 8 --d 4 --mask nowhere.npy", "nowhere.npy");
+  expect_refused("count --n 8 --d 4 --n 9", "--n");
+  expect_refused("count --n 1000000000000 --d 64", "counts below 2^63");
+  expect_refused("count --n 8 --d 4 --frobnicate", "--frobnicate");
+  expect_refused("count --n", "--n");
+  expect_refused("run", "a problem is needed");
+  expect_refused("run --random 1", "--n N and --d D are needed");
+  expect_refused("run --random 1 --n 8 --d 4 --input x.npz", "exclude each other");
+  expect_refused("run --input nowhere.npz", "nowhere.npz");
+  expect_refused("run --input nowhere.npz --n 4", "--n");
+  expect_refused("run --q q.npy", "--q, --k and --v go together");
+  expect_refused("run --random 1 --n 8 --d 4 --head 1", "--head: found 1, expected 0 to 0");
+  expect_refused("run --random 1 --n 8 --d 4 --scale nan", "--scale");
+  expect_refused("run --random 1 --n 8 --d 4 --check some", "--check");
+  expect_refused("run --random 1 --n 8 --d 4 --layout nhd", "--layout");
+  expect_refused("run --random 1 --n 100000000 --d 64", "--memory");
+  expect_refused("run --random 1 --n 8 --d 4 --isa ABACUS", "ABACUS");
+  expect_refused("run --random 1 --n 8 --d 4 --defect no-final-divide --normalise each", "normalise end");
+  expect_refused("run --random 1 --n 8 --d 4 --out /nowhere/o.npz", "/nowhere/o.npz");
+  expect_refused("step --random 1 --n 8 --d 4", "--at K or --until KIND is needed");
+  expect_refused("step --random 1 --n 8 --d 4 --at 1000", "--at: found 1000, expected 0 to 11");
+  expect_refused("step --random 1 --n 8 --d 4 --until doom", "nan|inf|rescale|masked");
+  expect_refused("render --random 1 --n 8 --d 4 --out x.png", "--at K is needed");
+  expect_refused("render --random 1 --n 8 --d 4 --at 1", "--out FILE.png is needed");
+  expect_refused("render --random 1 --n 8 --d 4 --at 12 --out x.png", "--at: found 12, expected 0 to 11");
+  expect_refused("render --random 1 --n 8 --d 4 --at 1 --out x.png --size 100", "--size: found \"100\"");
+  expect_refused("render --random 1 --n 8 --d 4 --at 1 --out x.png --size 1x100", "--size: found \"1\"");
+  expect_refused("render --random 1 --n 8 --d 4 --at 1 --out /nowhere/x.png", "/nowhere/x.png");
+  expect_refused("row --scores 1,x", "\"x\" as number 2");
+  expect_refused("row --scores 1,2 --values 1", "values");
+  expect_refused("row --chunk 0", "--chunk");
+  expect_refused("nothing-of-the-sort", "no such file, and no command of that name");
+  expect_refused("--frobnicate", "--frobnicate");
+}
+
+TEST_F(CommandLine, WhatIsNotBuiltIsRefused) {
+  const std::string problem = " --random 1 --n 8 --d 4";
+  expect_refused("sweep --n 8 --d 4 --vary br=1,2", "not built yet");
+  expect_refused("run --device cuda" + problem, "not built yet");
+  expect_refused("run --save session" + problem, "not built yet");
+  expect_refused("run --kernel mma" + problem, "not built yet");
+  expect_refused("run --measure" + problem, "not built yet");
+  expect_refused("diagnose --against o.npy" + problem, "not built yet");
+  expect_refused("run --defect lse-base2" + problem, "not built yet");
+}
+
+TEST_F(CommandLine, HelpAndVersion) {
+  const Result help = run("--help");
+  EXPECT_EQ(help.code, 0);
+  for (const char* command : {"count", "run", "step", "diagnose", "render", "row", "devices"}) {
+    EXPECT_THAT(help.out, HasSubstr(command));
+    const Result one = run(std::string(command) + " --help");
+    EXPECT_EQ(one.code, 0);
+    EXPECT_THAT(one.out, HasSubstr("--json"));
+    EXPECT_EQ(one.err, "");
+  }
+  const Result version = run("--version");
+  EXPECT_EQ(version.code, 0);
+  EXPECT_THAT(version.out, testing::StartsWith("flashscope "));
+}
+
+// ---- pictures
+
+std::pair<int, int> png_size(const std::string& png) {
+  if (png.size() < 24 || png.substr(1, 3) != "PNG") return {0, 0};
+  const auto word = [&](std::size_t at) {
+    int value = 0;
+    for (std::size_t n = 0; n < 4; ++n) value = value << 8 | static_cast<unsigned char>(png[at + n]);
+    return value;
+  };
+  return {word(16), word(20)};
+}
+
+TEST_F(CommandLine, RenderDrawsTwoDifferentStepsAndTheSameOneTwice) {
+  const std::string problem = " --random 1 --n 512 --d 64 --causal --size 960x540";
+  const json first = run_json("render --at 100 --out a.png" + problem);
+  EXPECT_EQ(first["step"], 100);
+  EXPECT_EQ(first["width"], 960);
+  EXPECT_TRUE(first["renderer"].is_string());
+  run_json("render --at 101 --out b.png" + problem);
+  run_json("render --at 100 --out again.png" + problem);
+  run_json("render --at 100 --theme light --out light.png" + problem);
+  const std::string picture = contents(folder_ / "a.png");
+  EXPECT_EQ(png_size(picture), std::pair(960, 540));
+  EXPECT_EQ(picture, contents(folder_ / "again.png"));
+  EXPECT_NE(picture, contents(folder_ / "b.png"));
+  EXPECT_NE(picture, contents(folder_ / "light.png"));
+}
+
+TEST_F(CommandLine, WithoutADisplayTheDemoIsRenderedAndReported) {
+  const Result result = run("");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out.substr(0, result.out.find('\n')), HasSubstr("window"));
+  EXPECT_EQ(png_size(contents(folder_ / "flashscope-demo.png")), std::pair(1280, 720));
+  EXPECT_THAT(result.out, HasSubstr("rescales 3,734"));
+  EXPECT_THAT(result.out, HasSubstr("NaN rows 512 of 1,024"));
+  EXPECT_THAT(result.out, HasSubstr("tile (0, 1), row 0"));
+  EXPECT_THAT(result.out, HasSubstr("2,494,464 bytes"));
+  EXPECT_THAT(result.out, HasSubstr("  5. "));
+}
+
+TEST_F(CommandLine, WithoutADisplayAFileIsRenderedToo) {
+  const Result result = run("'" FLASHSCOPE_SOURCE_DIR "/assets/codelm_layer1.npz'");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(png_size(contents(folder_ / "flashscope-codelm_layer1.png")), std::pair(1280, 720));
+}
+
+// ---- Ctrl+C
+
+TEST_F(CommandLine, CtrlCCancels) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const int null = ::open("/dev/null", O_WRONLY);
+    dup2(null, STDOUT_FILENO), dup2(null, STDERR_FILENO);
+    execl(FLASHSCOPE_PROGRAM, FLASHSCOPE_PROGRAM, "run", "--random", "1", "--n", "200000", "--d", "64", "--check",
+          "none", nullptr);
+    _exit(99);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  kill(child, SIGINT);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+}
+
+}  // namespace
+}  // namespace flashscope
