@@ -39,6 +39,7 @@ struct Document::Impl {
   // ---- the window's thread
   Settings settings;
   std::vector<Settings> undone, done;  // redo and undo stacks
+  bool joining = false, joined = false;
   std::uint64_t generation = 0;        // of the settings; a plan of another generation is stale
   std::uint64_t requests = 0;
   std::int64_t requested_K = 0;
@@ -67,7 +68,7 @@ struct Document::Impl {
   std::uint64_t scan_generation = 0;
   std::int64_t scan_head = 0;
 
-  std::jthread job_thread, task_thread, watcher;
+  std::jthread job_thread, history_thread, events_thread, watcher;
   std::unique_ptr<Seeker> seeker;
 
   void post(std::function<void()> change) {
@@ -171,7 +172,8 @@ struct Document::Impl {
   }
 
   void change(Settings next, bool keep_place = true) {
-    if (settings.problem) done.push_back(settings);
+    if (settings.problem && !(joining && joined)) done.push_back(settings);
+    joined = joining;
     undone.clear();
     apply(std::move(next), keep_place);
   }
@@ -226,16 +228,16 @@ struct Document::Impl {
     if (notify) notify();
   }
 
-  // ---- small tasks (a row's history, a page of events): the newest of all replaces the others
-  void start_task(std::function<std::function<void()>(std::stop_token)> work) {
-    task_thread.request_stop();
+  // ---- small tasks (a row's history, a page of events): a newer one on the same thread replaces it
+  void start_task(std::jthread& thread, std::function<std::function<void()>(std::stop_token)> work) {
+    thread.request_stop();
     {
       const std::lock_guard lock(mutex);
       ++tasks;
     }
-    std::jthread previous = std::move(task_thread);
+    std::jthread previous = std::move(thread);
     const std::uint64_t of = generation;
-    task_thread = std::jthread([this, of, work = std::move(work),
+    thread = std::jthread([this, of, work = std::move(work),
                                 previous = std::make_shared<std::jthread>(std::move(previous))](std::stop_token stop) {
       if (previous->joinable()) previous->join();
       std::function<void()> finish = [] {};
@@ -318,8 +320,8 @@ Document::~Document() {
   impl_->watcher.request_stop();
   impl_->changed.notify_all();
   impl_->job_thread.request_stop();
-  impl_->task_thread.request_stop();
-  impl_->job_thread = {}, impl_->task_thread = {}, impl_->watcher = {};
+  impl_->history_thread.request_stop(), impl_->events_thread.request_stop();
+  impl_->job_thread = {}, impl_->history_thread = {}, impl_->events_thread = {}, impl_->watcher = {};
   impl_->seeker.reset();
 }
 
@@ -396,6 +398,7 @@ void Document::redo() {
   d.apply(std::move(next), true);
 }
 
+void Document::join_changes(bool on) { impl_->joining = on, impl_->joined = false; }
 bool Document::can_undo() const { return !impl_->done.empty(); }
 bool Document::can_redo() const { return !impl_->undone.empty(); }
 
@@ -521,7 +524,7 @@ void Document::request_history(std::int64_t head, std::int64_t row) {
   Impl& d = *impl_;
   if (!d.plan || d.planning) return;
   const auto plan = d.plan;
-  d.start_task([this, plan, head, row](std::stop_token stop) -> std::function<void()> {
+  d.start_task(d.history_thread, [this, plan, head, row](std::stop_token stop) -> std::function<void()> {
     Trace trace(plan->problem, plan->recipe);
     auto history = std::make_shared<const History>(History{head, row, trace.row_history(head, row, stop)});
     return [this, history] { impl_->history = history; };
@@ -532,7 +535,7 @@ void Document::request_events(unsigned kinds, std::int64_t first, std::int64_t c
   Impl& d = *impl_;
   if (!d.plan || d.planning || !d.plan->scan) return;
   const auto plan = d.plan;
-  d.start_task([this, plan, kinds, first, count](std::stop_token) -> std::function<void()> {
+  d.start_task(d.events_thread, [this, plan, kinds, first, count](std::stop_token) -> std::function<void()> {
     auto page = std::make_shared<const EventPage>(EventPage{kinds, first, plan->scan->events(kinds, first, count)});
     return [this, page] { impl_->events = page; };
   });

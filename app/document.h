@@ -42,6 +42,8 @@ class Document {
   void set_mask(const Mask& mask);
   void set_recipe_and_mask(const Recipe& recipe, const Mask& mask);  // one undo step
   void set_scale(double scale);
+  // Changes between join_changes(true) and (false) are one undo step: a slider that is dragged.
+  void join_changes(bool on);
   void undo();
   void redo();
   bool can_undo() const;

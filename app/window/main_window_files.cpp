@@ -17,8 +17,10 @@ void MainWindow::open_demo() {
   opening_.reset();
   restoring_.reset();
   apply([this](Document& document) {
+    document.join_changes(true);
     document.set_recipe(demo_recipe());
     document.set_problem(demo_);
+    document.join_changes(false);
   });
   // Not the empty chip of step 0: the first tile in which something happens. Home goes to the start.
   apply_when_planned([](Document& document) { document.find(EventKind::rescale, true); });
@@ -67,12 +69,14 @@ void MainWindow::restore(const Session& session) {
 
 void MainWindow::apply_session(const Session& session) {
   apply([&](Document& document) {
+    document.join_changes(true);
     Mask mask = document.problem()->mask;
     mask.causal = session.causal;
     mask.window = session.window;
     if (mask != document.problem()->mask) document.set_mask(mask);
     if (session.scale > 0 && session.scale != document.problem()->scale) document.set_scale(session.scale);
     document.set_recipe(session.recipe);
+    document.join_changes(false);
   });
   apply_when_planned([K = session.K](Document& document) { document.seek(K); });
 }

@@ -177,8 +177,10 @@ void FirstMinutesPanel::choose(std::size_t index) {
   const std::optional<FirstMinuteNumbers>& numbers = buttons_[index]->numbers();
   const bool to_first_nan = numbers && numbers->nan_rows > 0;
   emit change([demo = demo_, recipe = lines_[index].recipe](Document& document) {
+    document.join_changes(true);
     if (!is_demo(document, *demo)) document.set_problem(demo);
     document.set_recipe(recipe);
+    document.join_changes(false);
   });
   if (to_first_nan) {
     emit then([](Document& document) {

@@ -58,6 +58,10 @@ RecipePanel::BlockSize RecipePanel::add_block_size(QFormLayout* form, const QStr
   };
   connect(result.box, &QSpinBox::valueChanged, this, [changed](int value) { changed(value); });
   connect(result.slider, &QSlider::valueChanged, this, [changed](int position) { changed(slider_size(position)); });
+  for (const auto& [signal, on] :
+       {std::pair(&QSlider::sliderPressed, true), std::pair(&QSlider::sliderReleased, false)})
+    connect(result.slider, signal, this,
+            [this, on = on] { emit change([on](Document& document) { document.join_changes(on); }); });
   show_.push_back([this, result, size] {
     const int current = static_cast<int>(std::min<std::int64_t>(recipe_.*size, kLargest));
     const std::int64_t rows = size == &Recipe::Br ? shape_.Nq : shape_.Nk;

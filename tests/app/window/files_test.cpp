@@ -1,0 +1,132 @@
+#include <QComboBox>
+#include <QMimeData>
+#include <QPushButton>
+#include <fstream>
+
+#include "app/window/open_dialog.h"
+#include "tests/app/window/harness.h"
+
+namespace flashscope::window {
+namespace {
+
+std::filesystem::path data_file(const char* name) {
+  return std::filesystem::path(FLASHSCOPE_SOURCE_DIR) / "tests/data" / name;
+}
+
+ArrayInfo array(const char* name, std::vector<std::int64_t> shape) {
+  ArrayInfo info;
+  info.name = name;
+  info.shape = std::move(shape);
+  return info;
+}
+
+TEST_F(WindowTest, OpensAFileAndTellsWhatWasFound) {
+  window_->open_path(data_file("codelm_layer3.npz"));
+  ASSERT_TRUE(wait_until([&] { return document().problem()->shape().heads == 4; }));
+  ASSERT_TRUE(settle());
+  EXPECT_FALSE(document().found().empty());
+  EXPECT_TRUE(window_->windowTitle().contains("codelm_layer3"));
+  EXPECT_EQ(document().recipe(), Recipe{});  // not the demo's, which has no guard
+  trigger("go.next_head");
+  EXPECT_EQ(document().stage().state->head, 1);
+}
+
+TEST_F(WindowTest, AFailedOpenLosesNothing) {
+  document().seek(77);
+  ASSERT_TRUE(settle());
+  const std::shared_ptr<const Problem> before = document().problem();
+  const auto path = std::filesystem::path(folder_.path().toStdString()) / "broken.npz";
+  std::ofstream(path) << "not an archive";
+  window_->open_path(path);
+  ASSERT_TRUE(wait_until([&] { return !window_->message().isEmpty(); }));
+  EXPECT_TRUE(window_->message().contains("broken.npz")) << window_->message().toStdString();
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(document().problem(), before);
+  EXPECT_EQ(K(), 77);
+  EXPECT_EQ(document().stage().state->K, 77);
+  press(Qt::Key_Right);
+  EXPECT_EQ(K(), 78);
+}
+
+TEST_F(WindowTest, DroppedFileIsOpened) {
+  QMimeData data;
+  data.setUrls({QUrl::fromLocalFile(QString::fromStdString(data_file("codelm_layer3.npz").string()))});
+  QDragEnterEvent enter({10, 10}, Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QApplication::sendEvent(window_.get(), &enter);
+  EXPECT_TRUE(enter.isAccepted());
+  QDropEvent drop({10, 10}, Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QApplication::sendEvent(window_.get(), &drop);
+  ASSERT_TRUE(wait_until([&] { return document().problem()->shape().heads == 4; }));
+  ASSERT_TRUE(settle());
+}
+
+TEST_F(WindowTest, TheNextStartIsWhereTheLastOneEnded) {
+  window_->open_path(data_file("codelm_layer3.npz"));
+  ASSERT_TRUE(wait_until([&] { return document().problem()->shape().heads == 4; }));
+  ASSERT_TRUE(settle());
+  Recipe recipe;
+  recipe.algorithm = Algorithm::flash1;
+  recipe.Br = 96, recipe.Bc = 48, recipe.order = Order::reverse, recipe.defect = Defect::no_rescale;
+  window_->apply([&](Document& d) { d.set_recipe(recipe); });
+  ASSERT_TRUE(settle());
+  document().seek(321);
+  ASSERT_TRUE(settle());
+  trigger("view.dark");
+  close();
+  start();
+  ASSERT_TRUE(wait_until([&] { return document().problem()->shape().heads == 4 && document().recipe() == recipe; }));
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(K(), 321);
+  EXPECT_FALSE(stage().options().dark);
+}
+
+TEST_F(WindowTest, AFileThatIsGoneLeavesTheDemo) {
+  const auto copy = std::filesystem::path(folder_.path().toStdString()) / "mine.npz";
+  std::filesystem::copy_file(data_file("codelm_layer3.npz"), copy);
+  window_->open_path(copy);
+  ASSERT_TRUE(wait_until([&] { return document().problem()->shape().heads == 4; }));
+  ASSERT_TRUE(settle());
+  close();
+  std::filesystem::remove(copy);
+  start();
+  ASSERT_TRUE(wait_until([&] { return !window_->message().isEmpty(); }));
+  EXPECT_TRUE(window_->message().contains("mine.npz")) << window_->message().toStdString();
+  EXPECT_EQ(document().problem()->name, demo_problem()->name);
+}
+
+TEST(OpenDialog, MapsNamesThatAFileDoesNotTell) {
+  FileReport report;
+  report.format = "npz";
+  report.arrays = {array("query", {2, 8, 4}), array("key", {2, 8, 4}), array("x", {2, 8, 4})};
+  report.roles = {{"q", "query"}, {"k", "key"}};
+  EXPECT_FALSE(is_clear(report));
+  OpenDialog dialog("file.npz", report, nullptr);
+  auto* open = dialog.findChildren<QPushButton*>().front();
+  for (QPushButton* button : dialog.findChildren<QPushButton*>())
+    if (button->text().contains("Open")) open = button;
+  EXPECT_FALSE(open->isEnabled());
+  auto* v = dialog.findChild<QComboBox*>("v");
+  v->setCurrentIndex(v->findData("x"));
+  EXPECT_TRUE(open->isEnabled());
+  const ProblemFiles files = dialog.files();
+  EXPECT_EQ(files.input, "file.npz");
+  EXPECT_EQ(files.names.at("q"), "query");
+  EXPECT_EQ(files.names.at("v"), "x");
+  report.roles["v"] = "x";
+  EXPECT_TRUE(is_clear(report));
+  report.batches = 2;
+  EXPECT_FALSE(is_clear(report));
+}
+
+TEST(OpenDialog, AsksWhereRowsLookLikeHeads) {
+  FileReport report;
+  report.format = "npz";
+  report.arrays = {array("q", {512, 4, 64})};
+  report.roles = {{"q", "q"}, {"k", "q"}, {"v", "q"}};
+  EXPECT_FALSE(is_clear(report));
+  report.layout = Layout::nhd;
+  EXPECT_TRUE(is_clear(report));
+}
+
+}  // namespace
+}  // namespace flashscope::window
