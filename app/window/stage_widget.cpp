@@ -15,7 +15,10 @@ StageWidget::StageWidget(const Document& document, QWidget* parent) : QOpenGLWid
   setAccessibleName("Stage");
   next_frame_.setSingleShot(true);
   next_frame_.setInterval(16);
-  connect(&next_frame_, &QTimer::timeout, this, qOverload<>(&QWidget::update));
+  busy_frame_.setSingleShot(true);
+  busy_frame_.setInterval(40);
+  for (QTimer* timer : {&next_frame_, &busy_frame_})
+    connect(timer, &QTimer::timeout, this, qOverload<>(&QWidget::update));
   clock_.start();
 }
 
@@ -38,7 +41,12 @@ void StageWidget::set_options(const viz::StageOptions& options) {
 }
 
 void StageWidget::data_changed() {
-  if (document_.stage().version != drawn_version_) update();
+  if (document_.stage().version == drawn_version_) return;
+  // A seek usually ends before a frame would: drawing that it is under way must not delay its result.
+  if (!document_.stage().busy)
+    update();
+  else if (!busy_frame_.isActive())
+    busy_frame_.start();
 }
 
 void StageWidget::initializeGL() {
@@ -65,6 +73,7 @@ viz::StageInput StageWidget::next_input(QSize size, double scale, unsigned frame
 
 void StageWidget::paintGL() {
   if (!stage_) return;
+  busy_frame_.stop();
   const double ratio = devicePixelRatioF();
   viz::StageInput input =
       next_input({qRound(width() * ratio), qRound(height() * ratio)}, ratio, defaultFramebufferObject());

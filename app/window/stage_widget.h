@@ -52,7 +52,7 @@ class StageWidget : public QOpenGLWidget {
   std::unique_ptr<viz::Stage> stage_;
   std::vector<viz::InputEvent> events_;
   QElapsedTimer clock_;
-  QTimer next_frame_;
+  QTimer next_frame_, busy_frame_;
   int frames_left_ = 3;  // the user interface inside needs some frames to settle
   std::uint64_t drawn_version_ = ~std::uint64_t{0}, frames_ = 0;
   QString pointed_at_;
