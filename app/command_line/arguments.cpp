@@ -56,8 +56,8 @@ void Command::flag(const std::string& name, bool& value, const std::string& help
   app_.add_flag(name, value, help)->group(group_);
 }
 
-void Command::option(const std::string& name, const std::string& takes, const std::string& help, Set set) {
-  const auto join = [set = std::move(set)](const CLI::results_t& words) {
+void Command::option(const std::string& name, const std::string& takes, const std::string& help, const Set& set) {
+  const auto join = [set](const CLI::results_t& words) {
     set(fmt::format("{}", fmt::join(words, ",")));  // CLI11 takes "[1,2]" apart
     return true;
   };
@@ -65,8 +65,8 @@ void Command::option(const std::string& name, const std::string& takes, const st
 }
 
 void Command::optional_word(const std::string& name, const std::string& takes, const std::string& missing,
-                            const std::string& help, Set set) {
-  const auto fill = [set = std::move(set), missing](const CLI::results_t& words) {
+                            const std::string& help, const Set& set) {
+  const auto fill = [set, missing](const CLI::results_t& words) {
     const bool none = words.empty() || words[0].empty() || words[0] == "true";
     set(none ? missing : words[0]);
     return true;
@@ -75,7 +75,7 @@ void Command::optional_word(const std::string& name, const std::string& takes, c
 }
 
 void Command::integer(const std::string& name, const std::string& takes, const std::string& help, std::int64_t min,
-                      std::int64_t max, std::function<void(std::int64_t)> set) {
+                      std::int64_t max, const std::function<void(std::int64_t)>& set) {
   option(name, takes, help, [=](const std::string& word) { set(parse_integer(name, word, min, max)); });
 }
 
@@ -87,7 +87,7 @@ void Command::path(const std::string& name, const std::string& help, std::filesy
 }
 
 void Command::choice(const std::string& name, const std::vector<std::string_view>& words, const std::string& help,
-                     Set set) {
+                     const Set& set) {
   const std::string list = fmt::format("{}", fmt::join(words, "|"));
   option(name, list, help, [=](const std::string& word) {
     for (const std::string_view known : words) {

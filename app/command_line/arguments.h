@@ -14,7 +14,7 @@
 
 #include "engine/error.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own
 class App;
 }
 
@@ -44,15 +44,16 @@ class Command {
   void footer(std::string text);
 
   void flag(const std::string& name, bool& value, const std::string& help);
-  void option(const std::string& name, const std::string& takes, const std::string& help, Set set);
+  void option(const std::string& name, const std::string& takes, const std::string& help, const Set& set);
   // The word may be missing: `missing` stands in for it.
   void optional_word(const std::string& name, const std::string& takes, const std::string& missing,
-                     const std::string& help, Set set);
+                     const std::string& help, const Set& set);
   void integer(const std::string& name, const std::string& takes, const std::string& help, std::int64_t min,
-               std::int64_t max, std::function<void(std::int64_t)> set);
+               std::int64_t max, const std::function<void(std::int64_t)>& set);
   void path(const std::string& name, const std::string& help, std::filesystem::path& value);
   // One of some words, listed in --help.
-  void choice(const std::string& name, const std::vector<std::string_view>& words, const std::string& help, Set set);
+  void choice(const std::string& name, const std::vector<std::string_view>& words, const std::string& help,
+              const Set& set);
   // An option of a later version: not listed, refused with `why`.
   void refused(const std::string& name, const std::string& why);
   // What the command does once its options are read; the result is the exit code.

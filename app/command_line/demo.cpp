@@ -13,7 +13,8 @@ namespace flashscope::command_line {
 namespace {
 
 // A state worth a picture: the first rescale in the second half of the run, else its middle.
-std::int64_t telling_state(const std::shared_ptr<const Problem>& problem, const Recipe& recipe, std::stop_token stop) {
+std::int64_t telling_state(const std::shared_ptr<const Problem>& problem, const Recipe& recipe,
+                           const std::stop_token& stop) {
   Trace trace(problem, recipe);
   const std::int64_t middle = trace.schedule().steps() / 2;
   const auto rescale = trace.find(EventKind::rescale, middle, true, 1, stop);
@@ -21,7 +22,7 @@ std::int64_t telling_state(const std::shared_ptr<const Problem>& problem, const 
 }
 
 void draw(const std::shared_ptr<const Problem>& problem, const Recipe& recipe, const std::filesystem::path& out,
-          std::stop_token stop) {
+          const std::stop_token& stop) {
   Document document;
   document.set_problem(problem);
   document.set_recipe(recipe);

@@ -94,7 +94,7 @@ files::Source open_mask(const std::filesystem::path& path, std::string_view role
 }
 
 Mask read_mask(const MaskOptions& options, const Shape& shape, std::optional<std::int64_t> head, std::int64_t memory,
-               std::stop_token stop) {
+               const std::stop_token& stop) {
   Mask mask;
   mask.causal = options.causal;
   mask.window = options.window;
@@ -122,7 +122,8 @@ Mask read_mask(const MaskOptions& options, const Shape& shape, std::optional<std
   return mask;
 }
 
-OpenedProblem random_tensors(const ProblemOptions& options, std::optional<std::int64_t> head, std::stop_token stop) {
+OpenedProblem random_tensors(const ProblemOptions& options, std::optional<std::int64_t> head,
+                             const std::stop_token& stop) {
   if (!options.names.empty() || options.layout || options.batch != 0) {
     throw UsageError("--names, --layout and --batch are for files; --random has one batch of q, k, v");
   }
@@ -150,7 +151,8 @@ OpenedProblem random_tensors(const ProblemOptions& options, std::optional<std::i
   return opened;
 }
 
-OpenedProblem files_tensors(const ProblemOptions& options, std::optional<std::int64_t> head, std::stop_token stop) {
+OpenedProblem files_tensors(const ProblemOptions& options, std::optional<std::int64_t> head,
+                            const std::stop_token& stop) {
   const ShapeOptions& s = options.shape;
   if (s.n || s.nk || s.d || s.dv || s.heads || s.kv_heads || s.type) {
     throw UsageError("--n, --nk, --d, --dv, --heads, --kv-heads and --dtype are for --random; a file has its own");
@@ -298,7 +300,8 @@ Recipe recipe_of(const KernelOptions& options, const Shape& shape) {
   return recipe;
 }
 
-OpenedProblem open_problem(const ProblemOptions& options, std::optional<std::int64_t> head, std::stop_token stop) {
+OpenedProblem open_problem(const ProblemOptions& options, std::optional<std::int64_t> head,
+                           const std::stop_token& stop) {
   const bool arrays = !options.q.empty() || !options.k.empty() || !options.v.empty();
   const int sources = options.seed.has_value() + !options.input.empty() + arrays;
   if (sources == 0) {

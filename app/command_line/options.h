@@ -64,7 +64,8 @@ struct OpenedProblem {
   std::vector<std::string> found, warnings;
 };
 // Throws InputError, UsageError, Cancelled. `head` where --head is not given; unset: all heads.
-OpenedProblem open_problem(const ProblemOptions& options, std::optional<std::int64_t> head, std::stop_token stop);
+OpenedProblem open_problem(const ProblemOptions& options, std::optional<std::int64_t> head,
+                           const std::stop_token& stop);
 // On standard error: warnings always, and what was found in the files where the output is for people.
 void print_notes(std::string_view who, const OpenedProblem& opened, bool found);
 

@@ -11,7 +11,7 @@ namespace flashscope::command_line {
 namespace {
 
 // Until the stage shows the whole run: the document takes a snapshot of the scan now and then.
-void wait_for_scan(Document& document, std::stop_token stop) {
+void wait_for_scan(Document& document, const std::stop_token& stop) {
   ProgressLine line("scanning the run for the tile map");
   const auto show = line.callback();
   while (!document.stage().totals.complete) {
@@ -27,7 +27,7 @@ void wait_for_scan(Document& document, std::stop_token stop) {
 
 }  // namespace
 
-std::string draw_picture(Document& document, const Picture& picture, std::stop_token stop) {
+std::string draw_picture(Document& document, const Picture& picture, const std::stop_token& stop) {
   document.wait_idle();
   if (!document.stage().state) throw std::runtime_error(document.message());
   if (picture.scan) wait_for_scan(document, stop);

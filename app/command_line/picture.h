@@ -29,6 +29,6 @@ struct Picture {
 
 // Waits for the document's seek (and scan), draws, writes the file. Returns the renderer's name.
 // Throws DeviceError, Cancelled, std::runtime_error for a file that cannot be written.
-std::string draw_picture(Document& document, const Picture& picture, std::stop_token stop);
+std::string draw_picture(Document& document, const Picture& picture, const std::stop_token& stop);
 
 }  // namespace flashscope::command_line

@@ -1,7 +1,9 @@
 // flashscope run: the whole kernel on the CPU. O and LSE, their error, time and memory as measured, traffic as counted.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "app/command_line/commands.h"
@@ -31,6 +33,34 @@ Json json_of(const ErrorReport& error) {
           {"worst_row", error.worst_row},       {"within", error.within()}};
 }
 
+// How far O and LSE are from those that came with the file. Values that are NaN, or unequal infinities, on one
+// side only are counted apart.
+struct Difference {
+  double max = 0;
+  std::int64_t mismatches = 0;
+};
+
+Difference difference(const Tensor& given, std::span<const double> computed) {
+  Difference result;
+  for (std::int64_t h = 0, n = 0; h < given.heads; ++h) {
+    for (std::int64_t r = 0; r < given.rows; ++r) {
+      for (std::int64_t c = 0; c < given.cols; ++c, ++n) {
+        const double a = given.at(h, r, c), b = computed[static_cast<std::size_t>(n)];
+        if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+        const double distance = std::abs(a - b);
+        if (std::isfinite(distance)) {
+          result.max = std::max(result.max, distance);
+        } else {
+          ++result.mismatches;
+        }
+      }
+    }
+  }
+  return result;
+}
+
+Json json_of(const Difference& found) { return {{"max", number(found.max)}, {"mismatches", found.mismatches}}; }
+
 Json report_json(const Problem& problem, const Report& report) {
   Json object;
   object["problem"] = problem.name;
@@ -42,6 +72,8 @@ Json report_json(const Problem& problem, const Report& report) {
   object["o_checksum"] = {{"sum", number(report.sum)}, {"sum_abs", number(report.sum_abs)}};
   object["nan_rows"] = report.nan_row_count;
   object["error_vs_float64"] = report.error ? json_of(*report.error) : Json();
+  if (problem.given_O) object["o_in_file"] = json_of(difference(*problem.given_O, report.O));
+  if (problem.given_LSE) object["lse_in_file"] = json_of(difference(*problem.given_LSE, report.LSE));
   object["seconds"] = report.seconds;
   object["memory"] = {{"peak_bytes", report.peak_bytes}, {"tensor_bytes", report.tensor_bytes}};
   object["traffic"] = {{"counted",
@@ -81,6 +113,15 @@ void print(const Problem& problem, const Report& report, std::int64_t first_head
                               error.worst_row, error.nan_mismatch)});
     }
   }
+  const auto compare = [&](const char* what, const std::shared_ptr<const Tensor>& given,
+                           std::span<const double> computed) {
+    if (!given) return;
+    const Difference found = difference(*given, computed);
+    table.line({what, number_text(found.max),
+                fmt::format("largest difference; {} not finite on one side only", found.mismatches)});
+  };
+  compare("O in the file", problem.given_O, report.O);
+  compare("LSE in the file", problem.given_LSE, report.LSE);
   fmt::print("{}", table.text());
   for (std::size_t head = 0; head < report.nan_rows.size(); ++head) {
     if (!report.nan_rows[head].empty())

@@ -61,7 +61,7 @@ struct Sums {
 };
 
 Sums tile_sums(const Shape& shape, const Mask& mask, const Recipe& recipe) {
-  const auto [Nq, Nk, Br, Bc] = std::array{shape.Nq, shape.Nk, recipe.Br, recipe.Bc};
+  const std::int64_t Nq = shape.Nq, Nk = shape.Nk, Br = recipe.Br, Bc = recipe.Bc;
   const Band limits = recipe.skip == Skip::none ? Band{} : band(mask, Nq, Nk);
   Sums sums;
   const auto add = [&](std::int64_t i0, std::int64_t n, std::int64_t rows) {

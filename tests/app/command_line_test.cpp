@@ -201,6 +201,15 @@ TEST_F(CommandLine, RunChecksAgainstFloat64) {
   EXPECT_NEAR(sum, object["o_checksum"]["sum"].get<double>(), 1e-6);
 }
 
+TEST_F(CommandLine, RunComparesWithTheFilesOwnAnswer) {
+  const json object = run_json("run --causal --input '" FLASHSCOPE_SOURCE_DIR "/assets/codelm_layer1.npz'");
+  EXPECT_LE(object["o_in_file"]["max"].get<double>(), 1e-5);
+  EXPECT_LE(object["lse_in_file"]["max"].get<double>(), 1e-5);
+  EXPECT_EQ(object["o_in_file"]["mismatches"], 0);
+  const json uncausal = run_json("run --input '" FLASHSCOPE_SOURCE_DIR "/assets/codelm_layer1.npz'");
+  EXPECT_GT(uncausal["o_in_file"]["max"].get<double>(), 0.1);
+}
+
 TEST_F(CommandLine, RunOfOneHeadIsThatHead) {
   const json all = run_json("run --random 5 --n 40 --d 8 --heads 2 --out all.npz");
   run_json("run --random 5 --n 40 --d 8 --heads 2 --head 1 --out one.npz");
