@@ -47,7 +47,9 @@ Moved elements(const Shape& shape, const Mask& mask, const Recipe& recipe) {
 // ---- the documents' figures
 
 TEST(LedgerFigures, ScoreMatrixBytes) {
-  for (const json& row : load("seed_figures.json")["score_matrix_bytes"]) {
+  const json rows = load("seed_figures.json")["score_matrix_bytes"];
+  ASSERT_FALSE(rows.empty());
+  for (const json& row : rows) {
     const Shape shape = square(row["N"], row["d"], DType::float16);
     const Footprint standard = footprint(shape, Algorithm::standard);
     EXPECT_EQ(standard.total() - standard.extra(), row["qkvo"].get<std::int64_t>());
@@ -72,7 +74,9 @@ TEST(LedgerFigures, InterviewBytes) {
 }
 
 TEST(LedgerFigures, BlockSizes) {
-  for (const json& row : load("seed_figures.json")["block_sizes"]) {
+  const json rows = load("seed_figures.json")["block_sizes"];
+  ASSERT_FALSE(rows.empty());
+  for (const json& row : rows) {
     const BlockSizes sizes = block_sizes(row["M"], row["d"], row["d"]);
     EXPECT_EQ(sizes.Br, row["Br"].get<std::int64_t>());
     EXPECT_EQ(sizes.Bc, row["Bc"].get<std::int64_t>());
@@ -80,7 +84,9 @@ TEST(LedgerFigures, BlockSizes) {
 }
 
 TEST(LedgerFigures, Traffic) {
-  for (const json& row : load("seed_figures.json")["traffic"]) {
+  const json rows = load("seed_figures.json")["traffic"];
+  ASSERT_FALSE(rows.empty());
+  for (const json& row : rows) {
     SCOPED_TRACE(row.dump());
     const Shape shape = square(row["N"], row["d"]);
     const Mask mask = row["causal"] ? causal() : Mask{};
@@ -99,7 +105,9 @@ TEST(LedgerFigures, Traffic) {
 }
 
 TEST(LedgerFigures, TrafficAgainstM) {
-  for (const json& row : load("seed_figures.json")["traffic_vs_M"]) {
+  const json rows = load("seed_figures.json")["traffic_vs_M"];
+  ASSERT_FALSE(rows.empty());
+  for (const json& row : rows) {
     const Shape shape = square(row["N"], row["d"], DType::float16);
     const BlockSizes sizes = block_sizes(row["M"], row["d"], row["d"]);
     EXPECT_EQ(sizes.Bc, row["Bc"].get<std::int64_t>());
@@ -142,7 +150,9 @@ TEST(LedgerFigures, KeptForBackward) {
 }
 
 TEST(LedgerFigures, FirstDemoBytes) {
-  for (const json& run : load("first_demo.json")["runs"]) {
+  const json rows = load("first_demo.json")["runs"];
+  ASSERT_FALSE(rows.empty());
+  for (const json& run : rows) {
     Recipe recipe = recipe_of(Algorithm::flash2, run["Br"], run["Bc"]);
     recipe.order = run["order"] == "reverse" ? Order::reverse : Order::forward;
     const Schedule schedule(square(1024, 64, DType::float16), causal(), recipe);
