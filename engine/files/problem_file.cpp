@@ -165,8 +165,8 @@ class Loader {
     equal(v, v_.rows, k, k_.rows, "keys: N");
     equal(v, v_.heads, k, k_.heads, "heads");
     equal(k, k_.cols, q, q_.cols, "d");
-    for (const Source* source : {&k, &v})
-      if (problem_type(*source) != problem_type(q))
+    for (const Source* source : {&q, &k, &v})
+      if (const DType type = problem_type(*source); type != problem_type(q))
         throw InputError(source->where(), "type " + std::string(name(source->info.type)),
                          std::string(name(q.info.type)) + " as q");
     for (const auto& [source, cols] : {std::pair(&q, q_.cols), std::pair(&v, v_.cols)})
