@@ -135,14 +135,13 @@ void run_typed(const Problem& problem, const Schedule& schedule, int threads, Me
   const Shape shape = problem.shape();
   Buffer<T> O = make_buffer<T>(shape.heads * shape.Nq * shape.dv, meter);
   Buffer<T> LSE = make_buffer<T>(shape.heads * shape.Nq, meter);
-  std::atomic<std::int64_t> done{0};
+  std::int64_t done = 0;
   std::mutex mutex;
   const std::int64_t total = schedule.tiles();
   const std::function<void(std::int64_t)> folded = [&](std::int64_t tiles) {
-    const std::int64_t now = done += tiles;
     if (!progress) return;
     const std::lock_guard lock(mutex);
-    progress(now, total);
+    progress(done += tiles, total);
   };
   meter.reset_peak();
   const auto begin = std::chrono::steady_clock::now();

@@ -52,6 +52,7 @@ bool is_empty(const Problem& problem, const Band& limits, std::int64_t head, std
 std::int64_t rows_at_once(std::int64_t Nk) { return std::clamp<std::int64_t>((std::int64_t{1} << 20) / Nk, 1, 64); }
 
 constexpr std::int64_t kKeysAtOnce = 512;
+constexpr std::int64_t kCheckedAtOnce = 64;  // rows of one piece of work of the check
 
 }  // namespace
 
@@ -127,7 +128,7 @@ void reference_rows(const Problem& problem, std::int64_t head, std::int64_t row0
         s *= problem.scale;
         if (!problem.mask.structural_only() || c < seen0 || c >= seen1)
           s = masked_score(problem, limits, options, head, first + r, c, s);
-        top = std::fmax(top, s);
+        if (s > top) top = s;
       }
       for (std::int64_t c = key0; c < key1; ++c) {
         double& s = S(r, c - key0);
@@ -145,10 +146,11 @@ void reference_rows(const Problem& problem, std::int64_t head, std::int64_t row0
         out.noalias() += S.middleCols(c - key0, keys) * V;
         continue;
       }
-      // 0 x NaN: a key without weight does not count, as in reference_row.
+      // 0 x NaN: a key that the mask hides does not count, as in reference_row.
       for (std::int64_t r = 0; r < count; ++r)
         for (std::int64_t k = 0; k < keys; ++k)
-          if (S(r, c - key0 + k) != 0) out.row(r) += S(r, c - key0 + k) * V.row(k);
+          if (S(r, c - key0 + k) != 0 || visible(problem.mask, limits, head, first + r, c + k))
+            out.row(r) += S(r, c - key0 + k) * V.row(k);
     }
     for (std::int64_t r = 0; r < count; ++r) {
       double* o = O + (done + r) * dv;
@@ -186,14 +188,17 @@ void plain_rows(const Problem& problem, std::int64_t head, std::int64_t row0, st
     std::vector<float> sums(count);
     for (std::int64_t r = 0; r < count; ++r) {
       float top = -std::numeric_limits<float>::infinity(), sum = 0;
+      const auto [seen0, seen1] = band_keys(limits, shape.Nk, first + r);
       for (std::int64_t c = 0; c < shape.Nk; ++c) {
-        S(r, c) = static_cast<float>(masked_score(problem, limits, options, head, first + r, c, S(r, c)));
-        top = std::fmax(top, S(r, c));
+        float& s = S(r, c);
+        if (!problem.mask.structural_only() || c < seen0 || c >= seen1)
+          s = static_cast<float>(masked_score(problem, limits, options, head, first + r, c, s));
+        if (s > top) top = s;
       }
       for (std::int64_t c = 0; c < shape.Nk; ++c) {
         const float p = S(r, c) == -std::numeric_limits<float>::infinity() ? 0.0f : std::exp(S(r, c) - top);
         sum += p;
-        S(r, c) = static_cast<float>(round_to(type, p));
+        S(r, c) = type == DType::float32 ? p : static_cast<float>(round_to(type, p));
       }
       sums[r] = sum;
     }
@@ -250,16 +255,17 @@ ErrorReport error_vs_float64(const Problem& problem, std::span<const double> O, 
   std::vector<Piece> pieces;
   for (std::int64_t h = 0; h < shape.heads; ++h) {
     const auto list = rows_to_check(shape.Nq, count, h, O.data() + h * shape.Nq * dv, dv);
-    for (std::size_t n = 0; n < list.size(); n += 16)
-      pieces.push_back({h,
-                        {list.begin() + static_cast<std::ptrdiff_t>(n),
-                         list.begin() + static_cast<std::ptrdiff_t>(std::min(list.size(), n + 16))}});
+    for (std::size_t n = 0; n < list.size(); n += kCheckedAtOnce)
+      pieces.push_back(
+          {h,
+           {list.begin() + static_cast<std::ptrdiff_t>(n),
+            list.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(list.size(), n + kCheckedAtOnce))}});
   }
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   double plain_error = 0;
   const auto work = [&] {
-    std::vector<double> right(16 * dv), plain(16 * dv);
+    std::vector<double> right(kCheckedAtOnce * dv), plain(kCheckedAtOnce * dv);
     for (std::size_t n; (n = next++) < pieces.size() && !stop.stop_requested();) {
       const Piece& piece = pieces[n];
       for (std::size_t at = 0; at < piece.rows.size();) {  // runs of neighbouring rows go together
