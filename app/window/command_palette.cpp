@@ -44,6 +44,8 @@ std::optional<TypedPlace> typed_place(const QString& typed) {
 CommandPalette::CommandPalette(const Actions& actions, QWidget* parent)
     : QDialog(parent, Qt::Popup), actions_(actions) {
   setObjectName("palette");
+  setAttribute(Qt::WA_StyledBackground);
+  setStyleSheet("#palette { border: 1px solid palette(link); }");
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(8, 8, 8, 8);
   input_ = new QLineEdit;

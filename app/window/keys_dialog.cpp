@@ -37,6 +37,7 @@ KeysDialog::KeysDialog(Actions& actions, QWidget* parent) : QDialog(parent), act
   layout->addWidget(note_);
   auto* buttons = new QDialogButtonBox(QDialogButtonBox::Close);
   QPushButton* all = buttons->addButton("All defaults", QDialogButtonBox::ResetRole);
+  all->setAutoDefault(false);
   layout->addWidget(buttons);
 
   connect(tree_, &QTreeWidget::currentItemChanged, this, &KeysDialog::select);

@@ -48,7 +48,7 @@ void MainWindow::make_docks() {
   add_dock("problem", "Problem", new ProblemPanel(this));
   add_dock("traffic", "Traffic", new TrafficPanel(this));
   add_dock("events", "Events", new EventsPanel(this));
-  add_dock("history", "Row history", new HistoryPanel(this));
+  add_dock("history", "History", new HistoryPanel(this));
   add_dock("row", "One row", new RowPanel(this));
   log_ = new LogPanel(this);
   add_dock("log", "Log", log_);

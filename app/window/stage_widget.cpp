@@ -78,7 +78,8 @@ void StageWidget::paintGL() {
   viz::StageInput input =
       next_input({qRound(width() * ratio), qRound(height() * ratio)}, ratio, defaultFramebufferObject());
   input.events.swap(events_);
-  const viz::StageData& data = document_.stage();
+  viz::StageData data = document_.stage();
+  data.message.clear();  // the window shows it itself, where it can be dismissed
   const viz::StageResult result = stage_->draw(data, options_, input);
   drawn_version_ = data.version;
   ++frames_;

@@ -47,6 +47,7 @@ TransportBar::TransportBar(const Actions& actions, QWidget* parent) : QToolBar("
   connect(step_, &QLineEdit::returnPressed, this, [this] {
     bool ok = false;
     const std::int64_t K = step_->text().remove(',').toLongLong(&ok);
+    step_->setModified(false);
     step_->clearFocus();
     if (ok) emit change([K](Document& document) { document.seek(K); });
   });
@@ -77,7 +78,7 @@ void TransportBar::refresh(const Document& document) {
   const auto& schedule = document.stage().schedule;
   if (!schedule) return;
   const std::int64_t K = document.requested_K(), steps = schedule->steps();
-  if (!step_->hasFocus()) step_->setText(grouped(K));
+  if (!step_->isModified()) step_->setText(grouped(K));
   of_->setText(" of " + grouped(steps) + "  ");
   const std::int64_t heads = schedule->shape().heads;
   head_action_->setVisible(heads > 1);

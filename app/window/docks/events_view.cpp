@@ -14,7 +14,7 @@ namespace flashscope::window {
 namespace {
 
 constexpr std::array kHead = {"step", "event", "head", "tile", "row", "alpha"};
-constexpr std::array kShare = {0.20, 0.22, 0.11, 0.19, 0.14, 0.14};
+constexpr std::array kShare = {0.16, 0.20, 0.14, 0.18, 0.15, 0.17};
 constexpr std::size_t kPagesKept = 64;
 
 QString cell(const Event& event, std::size_t column) {
@@ -30,7 +30,8 @@ QString cell(const Event& event, std::size_t column) {
     case 4:
       return event.row < 0 ? QString("all") : grouped(event.row);
     default:
-      return event.kind == EventKind::rescale ? number(event.alpha, 3) : QString();
+      if (event.kind != EventKind::rescale) return {};
+      return event.alpha < 1e-3 ? QString::number(event.alpha, 'e', 0) : number(event.alpha, 2);
   }
 }
 

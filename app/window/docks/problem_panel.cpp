@@ -23,14 +23,15 @@ constexpr int kWidest = 1 << 30;
 
 QString tensor_row(const char* label, const Tensor& tensor, const TensorSummary* summary, const Colours& c) {
   const std::array shape = {tensor.heads, tensor.rows, tensor.cols};
-  QString values = "<td align='right'>...</td><td></td>";
+  QString values = "<td align='right'>...</td><td></td><td></td>";
   if (summary) {
-    const std::int64_t bad = summary->nan + summary->inf;
-    values = QString("<td align='right'>%1 .. %2</td><td align='right' style='color:%3'>%4 NaN, %5 Inf</td>")
-                 .arg(number(summary->min, 4), number(summary->max, 4), (bad ? c.nan : c.dim).name(),
-                      grouped(summary->nan), grouped(summary->inf));
+    const auto count = [&](std::int64_t n) {
+      return QString("<td align='right' style='color:%1'>%2</td>").arg((n ? c.nan : c.dim).name(), grouped(n));
+    };
+    values = QString("<td align='right'>%1 .. %2</td>").arg(number(summary->min, 3), number(summary->max, 3)) +
+             count(summary->nan) + count(summary->inf);
   }
-  return QString("<tr><td><b>%1</b></td><td>%2</td><td>%3</td>%4</tr>")
+  return QString("<tr><td><b>%1</b></td><td style='white-space:nowrap'>%2</td><td>%3</td>%4</tr>")
       .arg(label, text(shape_text(shape)), text(name(tensor.type)), values);
 }
 
@@ -171,7 +172,10 @@ void ProblemPanel::show_text() {
   if (!problem_) return;
   const Colours c = colours(palette());
   const Summary* summary = summary_ ? &*summary_ : nullptr;
-  QString html = "<p><b>" + text(problem_->name).toHtmlEscaped() + "</b></p><table width='100%' cellpadding='2'>" +
+  QString html = "<p><b>" + text(problem_->name).toHtmlEscaped() +
+                 "</b></p><table width='100%' cellpadding='2'><tr style='color:" + c.dim.name() +
+                 "'><td></td><td>heads, N, d</td><td></td><td align='right'>range</td><td align='right'>NaN</td>"
+                 "<td align='right'>Inf</td></tr>" +
                  tensor_row("Q", problem_->Q(), summary ? &summary->q : nullptr, c) +
                  tensor_row("K", problem_->K(), summary ? &summary->k : nullptr, c) +
                  tensor_row("V", problem_->V(), summary ? &summary->v : nullptr, c) + "</table>";

@@ -112,6 +112,7 @@ RecipePanel::RecipePanel(QWidget* parent) : Panel(parent) {
   sram_->setGroupSeparatorShown(true);
   sram_->setSuffix(" elements");
   sram_->setKeyboardTracking(false);
+  sram_->setMinimumWidth(110);  // its largest number would be wider than the panel
   sram_->setValue(50'000);
   const QString sram_tip =
       "The first paper's rule for a budget of M elements:\nBc = ceil(M / (2 (d + dv))), Br = min(Bc, d)";
