@@ -87,11 +87,14 @@ Place find_directory(const std::filesystem::path& path, std::int64_t file_size, 
   place.size = record.u32();
   place.at = record.u32();
   std::int64_t after = file_size - tail_size + end;  // what follows the directory
-  if (place.count == 0xffff || place.size == kIn64 || place.at == kIn64) {
-    if (after < kLocatorSize + kEnd64Size) throw cut;
-    const Raw locator_bytes = read_at(path, after - kLocatorSize, kLocatorSize);
-    Record locator(locator_bytes, where);
-    if (!locator.signature("PK\x06\x07")) throw cut;
+  // Python writes the zip64 records from 2 GiB on, also while the fields above still hold the values.
+  const bool needs64 = place.count == 0xffff || place.size == kIn64 || place.at == kIn64;
+  const bool room64 = after >= kLocatorSize + kEnd64Size;
+  const Raw locator_bytes = room64 ? read_at(path, after - kLocatorSize, kLocatorSize) : Raw(kLocatorSize);
+  Record locator(locator_bytes, where);
+  const bool has64 = locator.signature("PK\x06\x07");
+  if (needs64 && !has64) throw cut;
+  if (has64) {
     locator.take(4);
     const std::int64_t at = locator.i64();
     if (at > after - kLocatorSize - kEnd64Size) throw cut;

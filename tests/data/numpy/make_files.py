@@ -29,6 +29,11 @@ arrays = {
 np.savez(here / "stored.npz", **arrays)
 np.savez_compressed(here / "deflated.npz", **arrays)
 
+# With the records that NumPy writes for members and directories beyond 2 GiB.
+limit, zipfile.ZIP64_LIMIT = zipfile.ZIP64_LIMIT, 1
+np.savez(here / "zip64.npz", **arrays)
+zipfile.ZIP64_LIMIT = limit
+
 
 class Pipe(io.RawIOBase):
     """Cannot seek, so that zipfile writes data descriptors after the members."""

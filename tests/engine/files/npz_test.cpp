@@ -22,7 +22,7 @@ std::vector<double> quarters(int count) {
 
 // Written by NumPy itself, also into a pipe (sizes after the data); see tests/data/numpy/make_files.py.
 TEST(Npz, WrittenByNumPy) {
-  for (const char* name : {"stored", "deflated", "piped_stored", "piped_deflated"}) {
+  for (const char* name : {"stored", "deflated", "piped_stored", "piped_deflated", "zip64"}) {
     SCOPED_TRACE(name);
     const TensorFile file = TensorFile::open(data(std::string("numpy/") + name + ".npz"));
     EXPECT_EQ(file.format(), "npz");
