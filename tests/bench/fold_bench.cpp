@@ -9,17 +9,19 @@
 #include <thread>
 
 #include "engine/attention/online_softmax.h"
+#include "engine/attention/trace.h"
 #include "tests/bench/eigen_products.h"
 
 namespace flashscope {
 namespace {
 
-const Problem& problem_of(std::int64_t Nk) {
+std::shared_ptr<const Problem> shared_problem_of(std::int64_t Nk) {
   static std::map<std::int64_t, std::shared_ptr<const Problem>> problems;
   auto& problem = problems[Nk];
   if (!problem) problem = random_problem({1, 1, 512, Nk, 64, 64, DType::float32}, 1);
-  return *problem;
+  return problem;
 }
+const Problem& problem_of(std::int64_t Nk) { return *shared_problem_of(Nk); }
 
 void set_flops(benchmark::State& state, std::int64_t rows, std::int64_t Nk, int threads = 1) {
   state.counters["FLOP/s"] =
@@ -40,6 +42,39 @@ void fold(benchmark::State& state, const std::string& isa, std::int64_t Br, std:
   Fold<float> fold(problem_of(Nk), recipe);
   for (auto _ : state) fold_row_block(fold, 0, Br, Nk, Bc);
   set_flops(state, Br, Nk);
+  use_isa("auto");
+}
+
+// What a person waits for: a new trace goes to the end of the second row block, having visited nothing.
+void cold_seek(benchmark::State& state, const std::string& isa, std::int64_t Br, std::int64_t Bc, std::int64_t Nk) {
+  use_isa(isa);
+  Recipe recipe;
+  recipe.Br = Br, recipe.Bc = Bc;
+  const auto problem = shared_problem_of(Nk);
+  const Schedule schedule(problem->shape(), problem->mask, recipe);
+  const std::int64_t K = *schedule.find(0, 1, -1, Stage::finish);
+  for (auto _ : state) {
+    Trace trace(problem, recipe);
+    benchmark::DoNotOptimize(trace.seek(K));
+  }
+  set_flops(state, Br, Nk);
+  use_isa("auto");
+}
+
+// Then from place to place inside that row block, by strides that no cache of the last state can serve.
+void seek_inside(benchmark::State& state, const std::string& isa, std::int64_t Br, std::int64_t Bc, std::int64_t Nk) {
+  use_isa(isa);
+  Recipe recipe;
+  recipe.Br = Br, recipe.Bc = Bc;
+  const auto problem = shared_problem_of(Nk);
+  const Schedule schedule(problem->shape(), problem->mask, recipe);
+  Trace trace(problem, recipe);
+  trace.seek(*schedule.find(0, 1, -1, Stage::finish));
+  std::int64_t j = 0;
+  for (auto _ : state) {
+    j = (j + schedule.Tc() * 382 / 1000 + 1) % schedule.Tc();
+    benchmark::DoNotOptimize(trace.seek(*schedule.find(0, 1, j, Stage::accumulate)));
+  }
   use_isa("auto");
 }
 
@@ -92,6 +127,8 @@ void register_fold_benchmarks() {
           };
           add("eigen_products", eigen);
           add("fold", fold);
+          add("cold_seek", cold_seek);
+          add("seek_inside", seek_inside);
           add("fold_2_threads", fold_threads)->UseRealTime();
         }
       }

@@ -28,7 +28,10 @@ void run(benchmark::State& state, Algorithm algorithm, Causal causal, std::int64
 
 void register_run_benchmarks() {
   const auto add = [](const char* name, Algorithm algorithm, Causal causal, std::int64_t Br, std::int64_t Bc) {
-    benchmark::RegisterBenchmark(name, run, algorithm, causal, Br, Bc)->UseManualTime()->Unit(benchmark::kMillisecond);
+    benchmark::RegisterBenchmark(name, run, algorithm, causal, Br, Bc)
+        ->MeasureProcessCPUTime()
+        ->UseManualTime()
+        ->Unit(benchmark::kMillisecond);
   };
   add("run/flash2/full/64x64", Algorithm::flash2, Causal::none, 64, 64);
   add("run/flash2/causal/64x64", Algorithm::flash2, Causal::top_left, 64, 64);
