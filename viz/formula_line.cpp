@@ -89,7 +89,9 @@ FormulaLine formula_line(const StageData& data, std::int64_t row, std::int64_t k
   const std::string head = fmt::format("row {}:  ", row);
   const double m = at(s.m, r), m_old = at(s.m_old, r), l = at(s.l, r), l_old = at(s.l_old, r), alpha = at(s.alpha, r);
   const std::int64_t c = key_in_tile(s, r, key);
-  const auto say = [&](std::string text, std::string shorter) { line.texts = {head + text, head + shorter, shorter}; };
+  const auto say = [&](const std::string& text, const std::string& shorter) {
+    line.texts = {head + text, head + shorter, shorter};
+  };
 
   switch (s.step->stage) {
     case TraceStage::scores: {

@@ -10,13 +10,13 @@ Rect Painter::pixels(const Rect& sheet) const {
 }
 
 void Painter::box(const Rect& rect, Colour fill, Colour stroke, float rounding, float stroke_width, bool dashed) {
-  scene.items.push_back(
+  scene.items.emplace_back(
       Box{pixels(rect), fill, stroke, std::max(1.f, std::round(stroke_width * unit)), rounding * unit, dashed});
 }
 
 void Painter::line(Point from, Point to, Colour colour, float width) {
   const auto snap = [this](float v) { return std::round(v * unit) + 0.5f; };
-  scene.items.push_back(Path{
+  scene.items.emplace_back(Path{
       {{snap(from.x), snap(from.y)}, {snap(to.x), snap(to.y)}}, colour, std::max(1.f, width * unit), false, false});
 }
 
@@ -58,7 +58,7 @@ void Painter::place_text(const Rect& place, const TextStyle& style, std::string 
   item.size = size, item.face = style.face, item.colour = style.colour, item.key_number = style.key_number;
   item.box = {item.x, item.baseline - kCapHeight * size, width * unit, (kCapHeight + 0.2f) * size};
   item.text = std::move(text);
-  scene.items.push_back(std::move(item));
+  scene.items.emplace_back(std::move(item));
 }
 
 void Painter::hit(const Rect& rect, Hit hit) {
@@ -68,7 +68,7 @@ void Painter::hit(const Rect& rect, Hit hit) {
 
 HeatMap& Painter::heat(const Rect& rect, HeatMap map) {
   map.rect = pixels(rect);
-  scene.items.push_back(map);
+  scene.items.emplace_back(map);
   return std::get<HeatMap>(scene.items.back());
 }
 

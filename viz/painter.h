@@ -43,7 +43,10 @@ class Painter {
 
   void hit(const Rect& rect, Hit hit);
   HeatMap& heat(const Rect& rect, HeatMap map);
-  void push(Item item) { scene.items.push_back(std::move(item)); }
+  template <class T>
+  void push(T item) {
+    scene.items.emplace_back(std::move(item));
+  }
 
   TextStyle body(Colour colour, Align align = Align::left) const { return {kBody, Face::sans, colour, align, false}; }
   TextStyle label(Colour colour, Align align = Align::left) const { return {kLabel, Face::bold, colour, align, false}; }

@@ -12,8 +12,7 @@ namespace flashscope::viz {
 namespace {
 
 std::string value_lines(DType type, double value) {
-  std::string text = exact(type, value) + "  " + std::string(name(type));
-  text += "\n" + hex_bits(type, value);
+  std::string text = fmt::format("{}  {}\n{}", exact(type, value), name(type), hex_bits(type, value));
   if (std::isfinite(value)) text += fmt::format("   1 ulp = {:.3g}", ulp(type, value));
   return text;
 }
@@ -42,7 +41,7 @@ std::string cell_text(const StageData& data, ChipBuffer buffer, std::int64_t r, 
     default:
       place = fmt::format("{}[row {}]", label(buffer), s.row0 + r);
   }
-  std::string text = place + " =\n" + value_lines(type_of(*data.problem, buffer), value);
+  std::string text = fmt::format("{} =\n{}", place, value_lines(type_of(*data.problem, buffer), value));
   if (!source.is_visible(r, col)) {
     const bool harmless = value == 0 || (std::isinf(value) && value < 0);
     text += harmless ? "\nmasked" : "\nmasked, but holds a value";

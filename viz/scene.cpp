@@ -50,7 +50,7 @@ std::vector<StageWord> stage_words(const SceneContext& c) {
   };
   const std::int64_t i = std::max<std::int64_t>(s.i, 0);
   std::vector<StageWord> words;
-  using enum TraceStage;
+  using enum flashscope::Stage;  // clang wants the enumeration itself, not its alias
   if (c.recipe().algorithm == Algorithm::standard) {
     for (TraceStage stage : {load_q, scores, mask, store_s, load_s, softmax, store_p, load_p, accumulate, store_o})
       words.push_back(at(i, -1, stage));

@@ -220,7 +220,7 @@ std::string buffer_list(const OnChip& chip, bool registers) {
     if (b.registers != registers) continue;
     if (b.name == "m" || b.name == "l" || b.name == "alpha") {
       columns += b.bytes;
-      names += (names.empty() ? "" : " ") + std::string(b.name);
+      names += fmt::format("{}{}", names.empty() ? "" : " ", b.name);
     } else {
       add(b.name, b.bytes);
     }

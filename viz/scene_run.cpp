@@ -150,7 +150,8 @@ void draw_run(Painter& p, const SceneContext& c, const Rect& r) {
   const Rect strip{r.x + kPad, head.bottom() + 6, r.w - 2 * kPad, r.h - 38 - (same_line ? 26 : 52)};
   p.box(strip, t.well, t.line, 0);
   if (c.data.strip) p.push(Bars{p.pixels(strip)});
-  const auto [first, last] = head_steps(*c.data.schedule, s.head);
+  const std::pair<std::int64_t, std::int64_t> ends = head_steps(*c.data.schedule, s.head);
+  const std::int64_t first = ends.first, last = ends.second;
   const auto x_of = [&](std::int64_t K) {
     return strip.x + strip.w * static_cast<float>(static_cast<double>(K - first) /
                                                   static_cast<double>(std::max<std::int64_t>(last - first, 1)));
