@@ -1,6 +1,6 @@
 #version 430 core
 // One matrix as coloured cells. A texel is (index into the palette, mark); the marks are those of
-// heat_image.h: 0 value, 1 NaN, 2 +inf, 3 masked, 4 visible -inf, 5 absent.
+// heat_image.h: 0 value, 1 NaN, 2 +inf, 3 masked, 4 visible -inf, 5 absent, 6 masked but holding a value.
 uniform usampler2D cells;
 uniform sampler2D lut;      // 256 x 1
 uniform vec4 rect;          // pixels
@@ -29,7 +29,7 @@ void main() {
   float nearest = min(edge.x, edge.y);
 
   if (flash) {
-    colour = vec4(texelFetch(lut, ivec2(0, 0), 0).rgb, texel.g == 0u ? opacity * (1.0 - float(texel.r) / 255.0) : 0.0);
+    colour = vec4(texelFetch(lut, ivec2(0, 0), 0).rgb, texel.g == 0u || texel.g == 6u ? opacity * (1.0 - float(texel.r) / 255.0) : 0.0);
     return;
   }
   vec3 c = texelFetch(lut, ivec2(texel.r, 0), 0).rgb;
@@ -45,6 +45,8 @@ void main() {
     c = mod(pixel.x + pixel.y, 7.0) < 1.8 ? hatch_colour.rgb : masked_colour.rgb;
   } else if (texel.g == 4u) {
     c = min(size.x, size.y) < 5.0 || nearest < max(1.5, 0.08 * min(size.x, size.y)) ? minus_inf_colour.rgb : empty_colour.rgb;
+  } else if (texel.g == 6u) {
+    if (mod(pixel.x + pixel.y, 7.0) < 1.8) c = mix(c, hatch_colour.rgb, 0.8);
   } else if (texel.g == 5u) {
     c = empty_colour.rgb;
   }

@@ -1,6 +1,6 @@
 #version 430 core
 // The tiles of one head: Tr x Tc cells in one full rectangle, however many. A texel is (colour index,
-// 0: not reached; look: 0 full, 1 partial, 2 skipped, 3 visited without a visible key). Done, now and to come
+// 0: not reached; look: 0 full, 1 partial, 2 skipped, 3 visited without a visible key; 1: has NaN). Done, now and to come
 // follow from tile numbers: the walk is ordered by `outer` first, `inner` second.
 uniform usampler2D tiles;
 uniform sampler2D lut;        // 256 x 1
@@ -13,8 +13,8 @@ uniform vec2 now;             // j, i; negative: none
 uniform vec2 place;           // outer, inner of the first tile that is not done
 uniform bool columns_outside;
 uniform bool reverse;
-uniform bool no_key_is_grey;  // a visited tile without a visible key has no score; its NaNs have a colour
-uniform vec4 panel_colour, to_come_colour, skipped_colour, hatch_colour, now_colour, ink_colour;
+uniform bool nan_is_marked;  // not the mode that counts them
+uniform vec4 panel_colour, to_come_colour, skipped_colour, hatch_colour, now_colour, ink_colour, nan_colour;
 out vec4 colour;
 
 void main() {
@@ -43,7 +43,7 @@ void main() {
 
   ivec2 texels = textureSize(tiles, 0);
   ivec2 texel_at = clamp(ivec2((tile + 0.5 - textured.xy) / textured.zw * vec2(texels)), ivec2(0), texels - 1);
-  uvec2 texel = texelFetch(tiles, texel_at, 0).rg;
+  uvec3 texel = texelFetch(tiles, texel_at, 0).rgb;
   float order = reverse ? all_tiles.x - 1.0 - tile.x : tile.x;
   float outer = columns_outside ? order : tile.y;
   float inner = columns_outside ? tile.y : order;
@@ -52,7 +52,7 @@ void main() {
   vec3 c;
   if (texel.g == 2u) {
     c = mod(pixel.x + pixel.y, 8.0) < 1.6 ? hatch_colour.rgb : skipped_colour.rgb;
-  } else if (texel.g == 3u && no_key_is_grey) {
+  } else if (texel.g == 3u && nan_is_marked) {
     c = mod(pixel.x + pixel.y, 5.0) < 1.6 ? hatch_colour.rgb : to_come_colour.rgb;
   } else if (texel.r == 0u) {
     bool dot_here = mod(floor(pixel.x), 4.0) < 1.0 && mod(floor(pixel.y), 4.0) < 1.0;
@@ -65,6 +65,12 @@ void main() {
   if (texel.g == 1u && min(size.x, size.y) >= 9.0) {
     float diagonal = abs(within.x - within.y) * min(size.x, size.y);
     if (diagonal < 1.1) c = mix(c, panel_colour.rgb, 0.75);
+  }
+  // Whatever the colour means, a NaN is seen: a corner of its tile, or some of a tile of few pixels.
+  if (texel.b == 1u && nan_is_marked) {
+    float corner = min(size.x, size.y) * 0.45;
+    if (min(size.x, size.y) < 8.0) c = mix(c, nan_colour.rgb, 0.6);
+    else if ((1.0 - within.x) * size.x + within.y * size.y < corner) c = nan_colour.rgb;
   }
   colour = vec4(c, 1.0);
 }

@@ -110,7 +110,8 @@ FormulaLine formula_line(const StageData& data, std::int64_t row, std::int64_t k
       if (!s.visible.empty())
         seen = std::count(s.visible.begin() + r * s.cols, s.visible.begin() + (r + 1) * s.cols, 1);
       line.nan = any_nan(s.S, r);
-      say(fmt::format("{} of {} keys of this tile are visible; the others' scores become -inf", seen, s.cols),
+      say(fmt::format("{} of {} keys of this tile are visible; the others' scores: {}", seen, s.cols,
+                      masked_scores(data.schedule->recipe())),
           fmt::format("{} of {} keys visible", seen, s.cols));
       if (seen == s.cols)
         say(fmt::format("all {} keys of this tile are visible: nothing to mask", s.cols), "nothing to mask");

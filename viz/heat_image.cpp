@@ -66,6 +66,7 @@ int rank(Mark mark) {
       return 5;
     case Mark::plus_inf:
       return 4;
+    case Mark::masked_value:
     case Mark::value:
       return 3;
     case Mark::minus_inf:
@@ -141,7 +142,7 @@ HeatTexel heat_texel(double value, bool visible, const Range& range) {
   if (std::isinf(value)) return {0, value > 0 ? Mark::plus_inf : Mark::minus_inf};
   const double span = range.high - range.low;
   const double share = span > 0 ? std::clamp((value - range.low) / span, 0.0, 1.0) : 0.5;
-  return {static_cast<std::uint8_t>(std::lround(255 * share)), Mark::value};
+  return {static_cast<std::uint8_t>(std::lround(255 * share)), visible ? Mark::value : Mark::masked_value};
 }
 
 HeatImage heat_image(const HeatSource& source, const CellWindow& window, int max_width, int max_height,
@@ -162,8 +163,8 @@ HeatImage heat_image(const HeatSource& source, const CellWindow& window, int max
           const double value = source.at(row, col);
           HeatTexel texel = heat_texel(value, source.is_visible(row, col), range);
           if (texel.mark == Mark::nan && !source.is_reached(row)) texel.mark = Mark::absent;
-          const double magnitude = texel.mark == Mark::value ? std::abs(value) : 0;
-          if (rank(texel.mark) > rank(best.mark) || (texel.mark == best.mark && magnitude > largest))
+          const double magnitude = std::isfinite(value) ? std::abs(value) : 0;
+          if (rank(texel.mark) > rank(best.mark) || (rank(texel.mark) == rank(best.mark) && magnitude > largest))
             best = texel, largest = magnitude;
         }
       image.texels[static_cast<std::size_t>(y) * image.width + x] = best;

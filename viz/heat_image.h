@@ -49,13 +49,13 @@ struct Range {
 };
 Range finite_range(const HeatSource& source);
 
-enum class Mark : std::uint8_t { value, nan, plus_inf, masked, minus_inf, absent };
+enum class Mark : std::uint8_t { value, nan, plus_inf, masked, minus_inf, absent, masked_value };
 struct HeatTexel {
   std::uint8_t index = 0;  // into the palette's 256 colours
   Mark mark = Mark::value;
 };
 // A masked cell that holds what a mask leaves there (-inf, or weight 0) is `masked`; any other value of
-// a masked cell is shown, because it will be used.
+// a masked cell is shown under the hatch, because it will be used.
 HeatTexel heat_texel(double value, bool visible, const Range& range);
 
 struct CellWindow {

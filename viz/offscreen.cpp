@@ -80,7 +80,10 @@ void Offscreen::make_current() {
 
 unsigned Offscreen::framebuffer() const { return impl_->framebuffer; }
 
-std::string Offscreen::renderer() const { return reinterpret_cast<const char*>(glGetString(GL_RENDERER)); }
+std::string Offscreen::renderer() const {
+  const auto text = [](GLenum name) { return reinterpret_cast<const char*>(glGetString(name)); };
+  return fmt::format("{}, OpenGL {}", text(GL_RENDERER), text(GL_VERSION));
+}
 
 std::vector<std::uint8_t> Offscreen::pixels() const {
   const std::size_t stride = std::size_t{4} * impl_->width;

@@ -16,7 +16,7 @@ class Offscreen {
 
   void make_current();
   unsigned framebuffer() const;
-  std::string renderer() const;              // GL_RENDERER
+  std::string renderer() const;              // GL_RENDERER and GL_VERSION
   std::vector<std::uint8_t> pixels() const;  // RGBA, top row first, width * height * 4
 
  private:

@@ -42,6 +42,11 @@ std::string cell_text(const StageData& data, ChipBuffer buffer, std::int64_t r, 
       place = fmt::format("{}[row {}]", label(buffer), s.row0 + r);
   }
   std::string text = fmt::format("{} =\n{}", place, value_lines(type_of(*data.problem, buffer), value));
+  if (buffer == ChipBuffer::O && data.check && data.check_row == s.row0 + r &&
+      col < static_cast<std::int64_t>(data.check->o_if_stopped.size()))
+    text += fmt::format("\nif stopped now: O/l = {}\nreference:          {}",
+                        exact(type_of(*data.problem, buffer), data.check->o_if_stopped[col]),
+                        exact(type_of(*data.problem, buffer), data.check->o_reference[col]));
   if (!source.is_visible(r, col)) {
     const bool harmless = value == 0 || (std::isinf(value) && value < 0);
     text += harmless ? "\nmasked" : "\nmasked, but holds a value";

@@ -265,7 +265,9 @@ void draw_highlights(Painter& p, const SceneContext& c) {
         false});
   };
   for (std::int64_t row : c.data.pinned_rows) row_frame(row, t.query, 2);
-  if (p.scene.focus_row >= 0) row_frame(p.scene.focus_row, t.amber, 1.6f);
+  // While tiles move no row's numbers are told, unless one is pointed at.
+  const bool told = c.data.transfers.empty() || row_of(c.data, p.scene.pointed) >= 0;
+  if (p.scene.focus_row >= 0 && told) row_frame(p.scene.focus_row, t.amber, 1.6f);
 
   const Place& at = p.scene.pointed;
   const auto buffer = static_cast<ChipBuffer>(at.what);

@@ -79,7 +79,8 @@ void cell_numbers(Painter& p, const HeatMap& map, const HeatSource& source, cons
       const bool visible = source.is_visible(r, col);
       const HeatTexel texel = heat_texel(value, visible, map.range);
       if (texel.mark == Mark::masked) continue;
-      const Colour under = texel.mark == Mark::value       ? lut(map.palette, options.dark)[texel.index]
+      const Colour under = texel.mark == Mark::value || texel.mark == Mark::masked_value
+                               ? lut(map.palette, options.dark)[texel.index]
                            : texel.mark == Mark::minus_inf ? p.colours.well
                                                            : p.colours.nan;
       const bool light = 0.299 * under.r + 0.587 * under.g + 0.114 * under.b > 130;
@@ -175,6 +176,34 @@ Roles roles(TraceStage stage) {
   return {};
 }
 
+// What a stage does to the buffer that it makes, to be read after the buffer's name.
+std::string operation(TraceStage stage, ChipBuffer made, const Recipe& recipe) {
+  const bool each = recipe.normalised() == Normalise::each;
+  switch (stage) {
+    case TraceStage::scores:
+      return "= scale Q K^T";
+    case TraceStage::mask: {
+      const std::string into = masked_scores(recipe);
+      return into.find(' ') == into.npos ? into + " where masked" : into;
+    }
+    case TraceStage::exponentials:
+      return "= exp(S - m)";
+    case TraceStage::softmax:
+      return made == ChipBuffer::P ? "= exp(S - m) / l" : "";
+    case TraceStage::rescale:
+      return made == ChipBuffer::O ? "*= alpha" : "";
+    case TraceStage::accumulate:
+      return made != ChipBuffer::O                     ? ""
+             : recipe.algorithm == Algorithm::standard ? "= P V"
+             : each                                    ? "+= P V / l"
+                                                       : "+= P V";
+    case TraceStage::finish:
+      return made == ChipBuffer::O && !each ? "/= l" : "";
+    default:
+      return "";
+  }
+}
+
 struct Named {
   ChipBuffer buffer;
   Rect rect;
@@ -204,7 +233,8 @@ void draw_name(Painter& p, const Named& n, Colour ink) {
   }
   const float x = n.label.x + (n.label.w - both) / 2;
   p.text({x, n.label.y, first + 1, n.label.h}, {bold.size, bold.face, ink, Align::left, false}, n.name);
-  p.text({x + first + 7, n.label.y, second + 1, n.label.h}, p.body(p.colours.dim), n.detail);
+  p.text({x + first + 7, n.label.y, second + 1, n.label.h}, p.body(ink == p.colours.amber ? ink : p.colours.dim),
+         n.detail);
 }
 
 // "Q 8, K 8, V 8 KiB"; the three columns of numbers together.
@@ -214,7 +244,9 @@ std::string buffer_list(const OnChip& chip, bool registers) {
   const double unit = largest < 2048 ? 1 : 1024;
   std::string list, names;
   const auto add = [&](std::string_view name, std::int64_t size) {
-    list += fmt::format("{}{} {:.3g}", list.empty() ? "" : ", ", name, static_cast<double>(size) / unit);
+    const std::string value =
+        unit == 1 ? std::to_string(size) : fmt::format("{:.3g}", static_cast<double>(size) / unit);
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", name, value);
   };
   for (const OnChip::BufferInfo& b : chip.buffers) {
     if (b.registers != registers) continue;
@@ -316,7 +348,7 @@ void draw_chip(Painter& p, const SceneContext& c, const Rect& r) {
     return Rect{from, slot.y + slot.h / 2 - 20, slot.x - 8 - from, 22};
   };
   using enum ChipBuffer;
-  const Named named[] = {
+  Named named[] = {
       {Q, slots.Q, above(slots.Q), Align::centre, block("Q", s.i), ""},
       {K, slots.K, beside(slots.K, body.x), Align::right, block("K", s.j) + "^T",
        fmt::format("{} x {}", shape.d, cols)},
@@ -330,8 +362,10 @@ void draw_chip(Painter& p, const SceneContext& c, const Rect& r) {
       {O, slots.O, above(slots.O), Align::centre, block("O", s.i), unfinished ? "un-normalised" : ""},
   };
   const Roles role = s.step ? roles(s.step->stage) : Roles{};
-  for (const Named& n : named) {
+  for (Named& n : named) {
     if (standard && n.buffer == alpha) continue;  // nothing is ever rescaled
+    if (role.makes(n.buffer))
+      if (const std::string does = operation(s.step->stage, n.buffer, c.recipe()); !does.empty()) n.detail = does;
     const bool exists = !heat_source(c.data, n.buffer).empty();
     p.box(n.rect, exists ? t.well : t.panel, t.line, 0, 1, !exists);
     map_of(p, c, n.buffer, n.rect, n.buffer != K && n.buffer != V, n.buffer == K || n.buffer == S || n.buffer == P);

@@ -267,14 +267,14 @@ void draw_memory(Painter& p, const SceneContext& c, const Rect& r) {
   const bool same = shape.Nq == shape.Nk && shape.d == shape.dv;
   const std::string dtype{name(shape.type)};
   const Rect sizes{left, y + tensors_h + 4, wide, 20};
+  const std::string all = fmt::format("Nq {}, Nk {}, d {}", shape.Nq, shape.Nk, shape.d);
   if (same)
     p.text(sizes, p.body(t.dim),
            {fmt::format("{} x {} {}, {} each", shape.Nq, shape.d, dtype, bytes(q)),
             fmt::format("{} x {}, {}", shape.Nq, shape.d, bytes(q)), bytes(q)});
   else
     p.text(sizes, p.body(t.dim),
-           {fmt::format("Q {} x {}, K {} x {}, V x {}", shape.Nq, shape.d, shape.Nk, shape.d, shape.dv),
-            fmt::format("Q {} x {}", shape.Nq, shape.d)});
+           {fmt::format("{}, dv {} {}", all, shape.dv, dtype), fmt::format("{}, dv {}", all, shape.dv), all});
 
   const float below = sizes.bottom() + 6;
   draw_scores(p, c, {left, below, wide, r.bottom() - 52 - below});

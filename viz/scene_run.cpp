@@ -91,7 +91,8 @@ float draw_conventions(Painter& p, const std::vector<Convention>& list, const st
     p.hit(button, hit);
     x += w + 6;
   }
-  if (!rest.empty() && r.right() - x > 60) x += p.text({x + 4, r.y, r.right() - x - 4, r.h}, p.body(t.dim), rest) + 4;
+  const Colour ink = rest.find("DEFECT") == rest.npos ? t.dim : t.amber;
+  if (!rest.empty() && r.right() - x > 60) x += p.text({x + 4, r.y, r.right() - x - 4, r.h}, p.body(ink), rest) + 4;
   return x;
 }
 

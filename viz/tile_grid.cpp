@@ -90,7 +90,7 @@ void colour_tiles(TileGrid& grid, const ScanMap* map, MapColour mode) {
   for (int y = 0; y < grid.height; ++y)
     for (int x = 0; x < grid.width; ++x) {
       TileTexel& texel = grid.texels[static_cast<std::size_t>(y) * grid.width + x];
-      texel.index = 0;
+      texel.index = 0, texel.nan = false;
       if (!map || map->cells.empty() || texel.look == TileLook::skipped) continue;
       double best = std::nan("");
       const std::int64_t step_i = std::max<std::int64_t>(map->scale_i, 1),
@@ -103,6 +103,7 @@ void colour_tiles(TileGrid& grid, const ScanMap* map, MapColour mode) {
         for (std::int64_t col = j0 / step_j; col * step_j < j1 && col < map->cols; ++col) {
           const MapCell& cell = map->cells[row * map->cols + col];
           if (std::isnan(cell.largest_score)) continue;  // not reached
+          texel.nan |= cell.nan_cells > 0;
           const double value = map_value(cell, mode);
           if (!(value <= best)) best = value;
         }

@@ -15,6 +15,7 @@ enum class TileLook : std::uint8_t { full, partial, skipped, no_key };  // no_ke
 struct TileTexel {
   std::uint8_t index = 0;  // 1..255 into the palette; 0: not reached by the scan, or nothing to show
   TileLook look = TileLook::full;
+  bool nan = false;  // NaN cells of P, or rows NaN
 };
 struct TileWindow {
   std::int64_t i0 = 0, rows = 0, j0 = 0, cols = 0;  // tiles

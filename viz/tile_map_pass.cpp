@@ -30,8 +30,8 @@ void TileMapPass::draw(const TileMap& map, const StageData& data, const StageOpt
   if (other_tiles) grid_ = tile_grid(*data.schedule, data.state->head, window, width, height);
   if (other_tiles || map_ != data.map || mode_ != options.map_colour) {
     colour_tiles(grid_, data.map.get(), options.map_colour);
-    static_assert(sizeof(TileTexel) == 2);
-    texture_.upload(GL_RG8UI, grid_.width, grid_.height, GL_RG_INTEGER, GL_UNSIGNED_BYTE, grid_.texels.data());
+    static_assert(sizeof(TileTexel) == 3);
+    texture_.upload(GL_RGB8UI, grid_.width, grid_.height, GL_RGB_INTEGER, GL_UNSIGNED_BYTE, grid_.texels.data());
     schedule_ = data.schedule, head_ = data.state->head, width_ = width, height_ = height;
     map_ = data.map, mode_ = options.map_colour;
   }
@@ -55,13 +55,14 @@ void TileMapPass::draw(const TileMap& map, const StageData& data, const StageOpt
   glUniform2f(program_.uniform("place"), static_cast<float>(place.outer), static_cast<float>(place.inner));
   glUniform1i(program_.uniform("columns_outside"), recipe.algorithm == Algorithm::flash1);
   glUniform1i(program_.uniform("reverse"), recipe.order == Order::reverse && recipe.algorithm != Algorithm::standard);
-  glUniform1i(program_.uniform("no_key_is_grey"), options.map_colour != MapColour::nan_count);
+  glUniform1i(program_.uniform("nan_is_marked"), options.map_colour != MapColour::nan_count);
   set_colour(program_, "panel_colour", colours.panel);
   set_colour(program_, "to_come_colour", colours.raised);
   set_colour(program_, "skipped_colour", colours.masked);
   set_colour(program_, "hatch_colour", colours.masked_hatch);
   set_colour(program_, "now_colour", colours.amber);
   set_colour(program_, "ink_colour", colours.ink);
+  set_colour(program_, "nan_colour", colours.nan);
   corners_.bind();
   glDrawArrays(GL_TRIANGLE_STRIP, 0, 4);
 }

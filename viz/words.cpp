@@ -71,6 +71,12 @@ std::string tile_name(const Schedule& schedule, const Transfer& transfer) {
   return text;
 }
 
+std::string masked_scores(const Recipe& recipe) {
+  if (recipe.defect == Defect::finite_sentinel)
+    return recipe.sentinel_added ? fmt::format("{} added", number(recipe.sentinel)) : number(recipe.sentinel);
+  return recipe.mask_apply == MaskApply::add ? "-inf added" : "-inf";
+}
+
 DType type_of(const Problem& problem, ChipBuffer buffer) {
   const bool input = buffer == ChipBuffer::Q || buffer == ChipBuffer::K || buffer == ChipBuffer::V;
   if (input) return problem.q->type;

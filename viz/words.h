@@ -18,6 +18,7 @@ std::string label(ChipBuffer buffer);
 std::string label(Algorithm algorithm);                                     // "flash2"
 std::string loop_order(const Recipe& recipe);                               // "Q outside, reverse"
 std::string tile_name(const Schedule& schedule, const Transfer& transfer);  // "K3"
-DType type_of(const Problem& problem, ChipBuffer buffer);                   // of the numbers in that buffer
+std::string masked_scores(const Recipe& recipe);           // what masked scores become: "-inf", "-10000", "-inf added"
+DType type_of(const Problem& problem, ChipBuffer buffer);  // of the numbers in that buffer
 
 }  // namespace flashscope::viz

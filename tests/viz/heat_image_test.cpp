@@ -41,7 +41,7 @@ TEST(HeatImage, MarksTellSpecialValuesApart) {
   EXPECT_EQ(heat_texel(-kInf, true, range).mark, Mark::minus_inf);
   EXPECT_EQ(heat_texel(-kInf, false, range).mark, Mark::masked);
   EXPECT_EQ(heat_texel(0, false, range).mark, Mark::masked);
-  EXPECT_EQ(heat_texel(-10000, false, range).mark, Mark::value);  // a sentinel is used, so it is shown
+  EXPECT_EQ(heat_texel(-10000, false, range).mark, Mark::masked_value);  // a sentinel is used, so it is shown
   EXPECT_EQ(heat_texel(0, true, range).index, 0);
   EXPECT_EQ(heat_texel(10, true, range).index, 255);
   EXPECT_EQ(heat_texel(5, true, {5, 5, true}).index, 128);  // no span: the middle
@@ -162,7 +162,10 @@ TEST(TileGrid, ANaNTileSurvivesScalingDown) {
   TileGrid grid = tile_grid(schedule, 0, {0, 64, 0, 64}, 10, 10);
   colour_tiles(grid, &map, MapColour::nan_count);
   for (int y = 0; y < 10; ++y)
-    for (int x = 0; x < 10; ++x) EXPECT_EQ(grid.texels[y * 10 + x].index, y == 6 && x == 1 ? 255 : 1) << y << " " << x;
+    for (int x = 0; x < 10; ++x) {
+      EXPECT_EQ(grid.texels[y * 10 + x].index, y == 6 && x == 1 ? 255 : 1) << y << " " << x;
+      EXPECT_EQ(grid.texels[y * 10 + x].nan, y == 6 && x == 1) << y << " " << x;
+    }
   map.cells[0].largest_score = std::nanf("");
   grid = tile_grid(schedule, 0, {0, 64, 0, 64}, 64, 64);
   colour_tiles(grid, &map, MapColour::nan_count);

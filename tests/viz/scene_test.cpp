@@ -274,6 +274,31 @@ TEST(Scene, EveryStageOfTheTileCanBeGoneTo) {
   }
 }
 
+TEST(Scene, TheOperationStandsBesideWhatItMakes) {
+  Demo demo;
+  const auto shows = [&](TraceStage stage, const std::string& words) {
+    const StageData data = test::naive_stage(demo.run, *demo.run.schedule->find(0, 5, 3, stage) + 1);
+    const Scene scene = make_scene(data, {}, demo.input);
+    const auto all = texts(scene);
+    return std::any_of(all.begin(), all.end(), [&](const Text* text) { return text->text == words; });
+  };
+  EXPECT_TRUE(shows(TraceStage::scores, "= scale Q K^T"));
+  EXPECT_TRUE(shows(TraceStage::mask, "-inf where masked"));
+  EXPECT_TRUE(shows(TraceStage::exponentials, "= exp(S - m)"));
+  EXPECT_TRUE(shows(TraceStage::rescale, "*= alpha"));
+  EXPECT_TRUE(shows(TraceStage::accumulate, "+= P V"));
+  EXPECT_FALSE(shows(TraceStage::rescale, "+= P V"));
+}
+
+TEST(Scene, WhatIfStoppedNowIsToldOfO) {
+  Demo demo;
+  demo.data = test::naive_stage(demo.run, *demo.run.schedule->find(0, 5, 3, TraceStage::accumulate) + 1);
+  demo.data.check->o_if_stopped.assign(64, 0.5), demo.data.check->o_reference.assign(64, 0.25);
+  Place place;
+  place.target = Target::chip_cell, place.what = static_cast<int>(ChipBuffer::O), place.row = 0, place.col = 7;
+  EXPECT_THAT(read_out(demo.data, {}, place), HasSubstr("if stopped now: O/l = 0.5\nreference:          0.25"));
+}
+
 TEST(Scene, StandardHasNoBudgetAndFlashNeverStoresScores) {
   Demo demo;
   const auto words = [](const Scene& scene) {
