@@ -247,6 +247,50 @@ TEST_P(OnEveryIsa, ARowHasTheSameBitsInAnyRowBlock) {
   }
 }
 
+// Tiles of more than 64 rows and keys that start and end between the words of a keep mask.
+TEST_P(OnEveryIsa, MasksAreTheSameInAnyTile) {
+  for (const auto& [mask_name, mask] : masks(150, 170)) {
+    const auto problem = small_problem(DType::float64, mask, 150, 170);
+    Recipe recipe;
+    recipe.skip = Skip::none;
+    for (const std::int64_t Bc : {29, 64, 170}) {
+      recipe.Bc = Bc, recipe.Br = 1;
+      const std::vector<naive::Row> rows = fold_rows<double>(*problem, recipe, 1);
+      EXPECT_TRUE(same_rows(rows, naive::attention(*problem, recipe, 1), 1e-12)) << mask_name << ", Bc " << Bc;
+      for (const std::int64_t Br : {37, 64, 130, 1000}) {
+        recipe.Br = Br;
+        EXPECT_TRUE(same_bits(rows, fold_rows<double>(*problem, recipe, 1)))
+            << mask_name << ", Br " << Br << ", Bc " << Bc;
+      }
+    }
+  }
+}
+
+// Masks that broadcast along rows, columns or heads.
+TEST(Fold, BroadcastMasksAreSpreadOut) {
+  for (const bool rows : {false, true}) {
+    for (const bool cols : {false, true}) {
+      const std::int64_t mask_rows = rows ? 70 : 1, mask_cols = cols ? 90 : 1;
+      auto keep = std::make_shared<KeepMask>(make_keep_mask(1, mask_rows, mask_cols));
+      auto bias = std::make_shared<Bias>();
+      bias->rows = mask_rows, bias->cols = mask_cols;
+      for (std::int64_t r = 0; r < mask_rows; ++r) {
+        for (std::int64_t c = 0; c < mask_cols; ++c) {
+          if ((3 * r + c) % 4 != 1) set_keep(*keep, 0, r, c);
+          bias->f64.push_back(static_cast<double>((r + 5 * c) % 9) / 3);
+        }
+      }
+      Mask mask;
+      mask.keep = keep, mask.bias = bias;
+      const auto problem = small_problem(DType::float64, mask, 70, 90);
+      Recipe recipe;
+      recipe.Br = 40, recipe.Bc = 24;
+      EXPECT_TRUE(same_rows(fold_rows<double>(*problem, recipe, 1), naive::attention(*problem, recipe, 1), 1e-12))
+          << mask_rows << " x " << mask_cols;
+    }
+  }
+}
+
 TEST_P(OnEveryIsa, ExponentialIsAccurateAndKeepsNaN) {
   std::vector<float> x = {0.0f, -0.0f, static_cast<float>(-kInf), static_cast<float>(kNaN), -1000.0f, -87.0f};
   x.push_back(std::bit_cast<float>(0x7fc00001u));  // a NaN with a payload must not become a number
