@@ -61,7 +61,7 @@ double estimated_bytes(const Problem& problem, const Recipe& recipe, int threads
 
 template <class T>
 void run_flash(const Problem& problem, const Schedule& schedule, int threads, MemoryMeter& meter, T* O, T* LSE,
-               std::stop_token stop, const std::function<void(std::int64_t)>& folded) {
+               const std::stop_token& stop, const std::function<void(std::int64_t)>& folded) {
   const std::int64_t blocks = schedule.Tr() * problem.shape().heads;
   std::atomic<std::int64_t> next{0};
   // Under a causal mask the last row blocks are the longest: they go first, so that no thread is left alone
@@ -85,7 +85,7 @@ void run_flash(const Problem& problem, const Schedule& schedule, int threads, Me
 
 template <class T>
 void run_standard(const Problem& problem, const Schedule& schedule, int threads, MemoryMeter& meter, T* O, T* LSE,
-                  std::stop_token stop, const std::function<void(std::int64_t)>& folded) {
+                  const std::stop_token& stop, const std::function<void(std::int64_t)>& folded) {
   const Shape shape = problem.shape();
   const std::int64_t Tr = schedule.Tr();
   std::vector<std::int64_t> start(Tr + 1, 0);  // lanes before each row block's strip
@@ -131,7 +131,7 @@ void run_standard(const Problem& problem, const Schedule& schedule, int threads,
 
 template <class T>
 void run_typed(const Problem& problem, const Schedule& schedule, int threads, MemoryMeter& meter, Report& report,
-               std::stop_token stop, const Progress& progress) {
+               const std::stop_token& stop, const Progress& progress) {
   const Shape shape = problem.shape();
   Buffer<T> O = make_buffer<T>(shape.heads * shape.Nq * shape.dv, meter);
   Buffer<T> LSE = make_buffer<T>(shape.heads * shape.Nq, meter);
@@ -157,7 +157,7 @@ void run_typed(const Problem& problem, const Schedule& schedule, int threads, Me
 
 }  // namespace
 
-Report run_on_cpu(const Problem& problem, const Recipe& recipe, const RunOptions& options, std::stop_token stop,
+Report run_on_cpu(const Problem& problem, const Recipe& recipe, const RunOptions& options, const std::stop_token& stop,
                   const Progress& progress) {
   const Shape shape = problem.shape();
   const int threads =

@@ -41,6 +41,6 @@ struct Report {
 
 // Throws InputError (too large), Cancelled.
 Report run_on_cpu(const Problem& problem, const Recipe& recipe, const RunOptions& options = {},
-                  std::stop_token stop = {}, const Progress& progress = {});
+                  const std::stop_token& stop = {}, const Progress& progress = {});
 
 }  // namespace flashscope
