@@ -1,6 +1,5 @@
 #include "engine/attention/online_softmax.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -385,6 +384,36 @@ TEST(Fold, StandardIsTheSoftmaxOfTheWholeRow) {
       }
     }
   }
+}
+
+// Case open-03: scores of -15000 against a sentinel of -10000, which replaces or is added.
+TEST(Fold, AFiniteSentinelWinsOverVeryNegativeScores) {
+  std::ifstream file(std::string(FLASHSCOPE_SOURCE_DIR) + "/tests/data/cases/open-03-finite-sentinel-wins.json");
+  const auto log = nlohmann::json::parse(file);
+  const auto tensor = [&](const char* name, std::int64_t rows) {
+    Tensor tensor = make_tensor(DType::float64, 1, rows, 1);
+    for (std::int64_t r = 0; r < rows; ++r) set(tensor, 0, r, 0, log["inputs"][name]["values"][r][0]);
+    return tensor;
+  };
+  auto keep = std::make_shared<KeepMask>(make_keep_mask(1, 2, 4));
+  for (std::int64_t r = 0; r < 2; ++r) {
+    for (std::int64_t c = 0; c < 4; ++c) {
+      if (log["inputs"]["mask"]["values"][r][c] == 1) set_keep(*keep, 0, r, c);
+    }
+  }
+  Mask mask;
+  mask.keep = keep;
+  const auto problem = make_problem("open-03", tensor("Q", 2), tensor("K", 4), tensor("V", 4), 1.0, mask);
+  const auto expect_O = [&](const char* defect, const nlohmann::json& O) {
+    Recipe recipe;
+    recipe.Br = recipe.Bc = 2;
+    set_defect(recipe, defect);
+    const std::vector<naive::Row> rows = fold_rows<double>(*problem, recipe, 0);
+    for (std::size_t r = 0; r < 2; ++r) EXPECT_LE(std::abs(rows[r].O[0] - O[r][0].get<double>()), 1e-12) << defect;
+  };
+  expect_O("none", log["expected"]["O"]);
+  expect_O("finite-sentinel=-10000", log["wrong"]["masked score replaced by -10000"]);
+  expect_O("finite-sentinel=-10000,add", log["wrong"]["-10000 added to masked score"]);
 }
 
 // Golden: N = 300, Br = 64, Bc = 100, causal, reverse.
