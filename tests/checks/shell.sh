@@ -2,4 +2,4 @@
 # Every shell script of the project is clean under shellcheck.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-shellcheck -x app/run tests/run .ci/run cmake/*.sh tests/checks/*.sh
+shellcheck -x app/run tests/run tests/*.sh .ci/run cmake/*.sh tests/checks/*.sh
