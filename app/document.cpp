@@ -40,7 +40,7 @@ struct Document::Impl {
   Settings settings;
   std::vector<Settings> undone, done;  // redo and undo stacks
   bool joining = false, joined = false;
-  std::uint64_t generation = 0;        // of the settings; a plan of another generation is stale
+  std::uint64_t generation = 0;  // of the settings; a plan of another generation is stale
   std::uint64_t requests = 0;
   std::int64_t requested_K = 0;
   bool planning = false;  // the plan of the present settings is not here yet
@@ -238,7 +238,7 @@ struct Document::Impl {
     std::jthread previous = std::move(thread);
     const std::uint64_t of = generation;
     thread = std::jthread([this, of, work = std::move(work),
-                                previous = std::make_shared<std::jthread>(std::move(previous))](std::stop_token stop) {
+                           previous = std::make_shared<std::jthread>(std::move(previous))](std::stop_token stop) {
       if (previous->joinable()) previous->join();
       std::function<void()> finish = [] {};
       try {

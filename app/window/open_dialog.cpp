@@ -34,7 +34,7 @@ QString sibling(const QString& path, QChar role) {
     if (letter != 'q' && letter != 'k' && letter != 'v') continue;
     QString other = name;
     other[at] = name[at].isUpper() ? role.toUpper() : role;
-    const QString candidate = info.path() + '/' + other + '.' + info.suffix();
+    QString candidate = info.path() + '/' + other + '.' + info.suffix();
     if (QFileInfo::exists(candidate)) return candidate;
   }
   return {};

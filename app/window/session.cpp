@@ -30,7 +30,7 @@ void save_files(QSettings& settings, const ProblemFiles& files) {
   settings.setValue("mask", path_text(files.mask));
   settings.setValue("bias", path_text(files.bias));
   QStringList names;
-  for (const auto& [role, array] : files.names) names << text(role + "=" + array);
+  for (const auto& [role, array] : files.names) names << text(role) + '=' + text(array);
   settings.setValue("names", names);
   if (files.layout) settings.setValue("layout", *files.layout == Layout::hnd ? "hnd" : "nhd");
   settings.setValue("batch", static_cast<qlonglong>(files.batch));

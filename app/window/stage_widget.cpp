@@ -100,7 +100,7 @@ QImage StageWidget::picture(QSize size) {
   viz::StageOptions still = options_;
   still.animate = false;
   stage_->draw(document_.stage(), still, next_input(size, devicePixelRatioF(), target.handle()));
-  const QImage image = target.toImage().convertToFormat(QImage::Format_RGB32);
+  QImage image = target.toImage().convertToFormat(QImage::Format_RGB32);
   doneCurrent();
   update();
   return image;

@@ -29,7 +29,7 @@ std::int64_t Stepper<T>::interval_of(std::int64_t visits) const {
   const double tile_flops = 2 * rows * cols * static_cast<double>(shape.d + shape.dv);
   const double frame_bytes = (rows + kLane) * static_cast<double>((shape.dv + 2) * sizeof(T));
   // One row block may take half of the cache.
-  const double least = static_cast<double>(visits) * frame_bytes / (kKeyframeBytes / 2);
+  const double least = static_cast<double>(visits) * frame_bytes / (kKeyframeBytes / 2.0);
   return static_cast<std::int64_t>(std::clamp(std::max(kKeyframeFlops / tile_flops, least), 1.0, 1e12));
 }
 

@@ -12,7 +12,16 @@
 namespace flashscope {
 
 enum class Cause {
-  q_nan, k_nan, v_nan, mask_nan, zero_times_nan, inf_minus_inf, fp16_overflow, mask_overflow, empty_row, div_zero
+  q_nan,
+  k_nan,
+  v_nan,
+  mask_nan,
+  zero_times_nan,
+  inf_minus_inf,
+  fp16_overflow,
+  mask_overflow,
+  empty_row,
+  div_zero
 };
 std::string_view name(Cause cause);
 
