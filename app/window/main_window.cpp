@@ -258,7 +258,7 @@ void MainWindow::run_to_stop(bool forward) {
   notice_.clear();
   searching_.start(
       [this, stops = stops_, problem = document_.problem(), recipe = document_.recipe(), K = document_.requested_K(),
-       forward](std::stop_token stop) {
+       forward](const std::stop_token& stop) {
         return next_stop(stops, problem, recipe, K, forward, stop, [this](double part) { search_progress_ = part; });
       },
       [this, forward](std::optional<std::int64_t> K) {

@@ -36,7 +36,7 @@ void MainWindow::choose_file(bool ask) {
 
 void MainWindow::open_path(const std::filesystem::path& path, bool ask) {
   notice_.clear();
-  inspecting_.start([path](std::stop_token) { return inspect(path); },
+  inspecting_.start([path](const std::stop_token&) { return inspect(path); },
                     [this, path, ask](const FileReport& report) {
                       if (!ask && is_clear(report)) {
                         ProblemFiles files;
@@ -108,7 +108,7 @@ void MainWindow::save_picture(QSize size) {
   if (QFileInfo(path).suffix().isEmpty()) path += ".png";
   settings_.setValue("files/pictures", QFileInfo(path).path());
   const QImage image = stage_->picture(size);
-  exporting_.start([image, path](std::stop_token) { return !image.isNull() && image.save(path); },
+  exporting_.start([image, path](const std::stop_token&) { return !image.isNull() && image.save(path); },
                    [this, path](bool saved) { notice((saved ? "Saved " : "Could not write ") + path); },
                    [this](const QString& why) { notice(why); });
 }
@@ -120,7 +120,7 @@ void MainWindow::export_result() {
       this, "Export O and LSE", settings_.value("files/folder").toString() + "/result.npz", "NumPy archive (*.npz)");
   if (path.isEmpty()) return;
   exporting_.start(
-      [report, path](std::stop_token) {
+      [report, path](const std::stop_token&) {
         const ElementType type = report->shape.type == DType::float64 ? ElementType::float64 : ElementType::float32;
         const Shape& s = report->shape;
         const OutArray arrays[] = {{"o", type, {s.heads, s.Nq, s.dv}, report->O},

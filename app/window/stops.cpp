@@ -31,7 +31,7 @@ std::optional<std::int64_t> next_place(const Stops& stops, const Schedule& sched
 }
 
 std::optional<std::int64_t> next_stop(const Stops& stops, std::shared_ptr<const Problem> problem, const Recipe& recipe,
-                                      std::int64_t K, bool forward, std::stop_token stop,
+                                      std::int64_t K, bool forward, const std::stop_token& stop,
                                       const std::function<void(double)>& progress) {
   Trace trace(std::move(problem), recipe);
   const Schedule& schedule = trace.schedule();

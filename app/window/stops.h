@@ -31,7 +31,7 @@ struct Stops {
 std::optional<std::int64_t> next_place(const Stops& stops, const Schedule& schedule, std::int64_t K, bool forward);
 // The nearest stop of any sort. Folds forward (or back) from K until it is found. Throws Cancelled.
 std::optional<std::int64_t> next_stop(const Stops& stops, std::shared_ptr<const Problem> problem, const Recipe& recipe,
-                                      std::int64_t K, bool forward, std::stop_token stop,
+                                      std::int64_t K, bool forward, const std::stop_token& stop,
                                       const std::function<void(double)>& progress);
 
 }  // namespace flashscope::window

@@ -153,7 +153,7 @@ bool FirstMinutesPanel::complete() const {
 void FirstMinutesPanel::compute_next() {
   for (std::size_t n = 0; n < lines_.size(); ++n) {
     if (buttons_[n]->numbers()) continue;
-    background_.start([demo = demo_, line = lines_[n]](std::stop_token) { return compute(*demo, line); },
+    background_.start([demo = demo_, line = lines_[n]](const std::stop_token&) { return compute(*demo, line); },
                       [this, n](const FirstMinuteNumbers& numbers) {
                         buttons_[n]->set_numbers(numbers, demo_->shape().Nq);
                         compute_next();

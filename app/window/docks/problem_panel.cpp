@@ -120,7 +120,7 @@ ProblemPanel::Summary ProblemPanel::summarise_problem(const Problem& problem, st
 void ProblemPanel::summarise_again() {
   summary_.reset();
   background_.start(
-      [problem = problem_, head = shown_head_](std::stop_token) { return summarise_problem(*problem, head); },
+      [problem = problem_, head = shown_head_](const std::stop_token&) { return summarise_problem(*problem, head); },
       [this](const Summary& summary) {
         summary_ = summary;
         show_text();

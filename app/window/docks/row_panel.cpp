@@ -223,8 +223,8 @@ void RowPanel::refresh(const Document& document) {
 void RowPanel::pick() {
   if (!problem_ || source_->currentData().toString() != "picked") return;
   result_->setText("computing the row's scores ...");
-  background_.start([problem = problem_, head = head_, row = row_->value(),
-                     column = column_->value()](std::stop_token) { return pick_row(*problem, head, row, column); },
+  background_.start([problem = problem_, head = head_, row = row_->value(), column = column_->value()](
+                        const std::stop_token&) { return pick_row(*problem, head, row, column); },
                     [this](const PickedRow& picked) {
                       {
                         const QSignalBlocker quiet_scores(scores_), quiet_values(values_);
