@@ -104,6 +104,7 @@ MainWindow::~MainWindow() {
 void MainWindow::apply(const Change& change) {
   notice_.clear();
   when_planned_.clear();
+  searching_.cancel();
   // The last message was about what is now past.
   if (!document_.message().empty()) document_.clear_message();
   change(document_);
@@ -165,6 +166,7 @@ void MainWindow::follow_problem() {
     else if (from_demo)
       QMetaObject::invokeMethod(
           this, [this] { apply([](Document& d) { d.set_recipe({}); }); }, Qt::QueuedConnection);
+    if (!restoring_) actions_["view.problem"]->trigger();  // what was found
     restoring_.reset();
   }
   setWindowTitle(text(document_.problem()->name) + " - flashscope");

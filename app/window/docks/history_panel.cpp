@@ -16,6 +16,7 @@
 namespace flashscope::window {
 namespace {
 
+constexpr std::size_t kMostDots = 128;  // more than that would only be a thick line
 constexpr std::array kNames = {"m", "l", "alpha", "|O|"};
 
 double value(const RowHistoryEntry& entry, std::size_t chart) {
@@ -188,6 +189,7 @@ void HistoryPanel::draw() {
     auto ticker = bottom->ticker().dynamicCast<TileTicker>();
     ticker->j.clear();
     for (const RowHistoryEntry& entry : entries) ticker->j.push_back(entry.j);
+    chart.line->setScatterSkip(entries.size() > kMostDots ? static_cast<int>(entries.size()) : 0);
     chart.line->setData(x, y, true);
     chart.rescaled->setData(x_rescaled, y_rescaled, true);
     chart.nan->setData(x_nan, QVector<double>(x_nan.size(), lowest), true);

@@ -25,6 +25,7 @@ TEST_F(WindowTest, OpensAFileAndTellsWhatWasFound) {
   ASSERT_TRUE(wait_until([&] { return document().problem()->shape().heads == 4; }));
   ASSERT_TRUE(settle());
   EXPECT_FALSE(document().found().empty());
+  EXPECT_TRUE(find<QWidget>("problem_panel")->isVisible());
   EXPECT_TRUE(window_->windowTitle().contains("codelm_layer3"));
   EXPECT_EQ(document().recipe(), Recipe{});  // not the demo's, which has no guard
   trigger("go.next_head");

@@ -1,5 +1,6 @@
 #include <QLabel>
 #include <QLineEdit>
+#include <QPushButton>
 #include <QSlider>
 #include <QSpinBox>
 
@@ -178,6 +179,38 @@ TEST_F(WindowTest, RunsToAStopSetByHandAndToEvents) {
   EXPECT_GT(K(), 0);
   EXPECT_LT(K(), here);
   EXPECT_EQ(document().stage().state->events.front().kind, EventKind::rescale);
+}
+
+TEST_F(WindowTest, ALongSearchIsShownAndCancelled) {
+  Shape shape{.heads = 1, .kv_heads = 1, .Nq = 32768, .Nk = 32768, .d = 64, .dv = 64, .type = DType::float32};
+  const std::shared_ptr<const Problem> large = random_problem(shape, 7);
+  window_->apply([&](Document& d) { d.set_problem(large); });
+  ASSERT_TRUE(settle());
+  QTest::keyClick(window_.get(), Qt::Key_N);
+  auto* cancel = find<QWidget>("overlay")->findChild<QPushButton*>();
+  ASSERT_TRUE(wait_until([&] { return cancel->isVisible(); }));
+  EXPECT_FALSE(document().job().what.empty());
+  cancel->click();
+  EXPECT_TRUE(document().job().what.empty());
+  ASSERT_TRUE(settle());
+  EXPECT_FALSE(cancel->isVisible());
+  EXPECT_EQ(K(), 0);
+  press(Qt::Key_Right);
+  EXPECT_EQ(K(), 1);
+}
+
+TEST_F(WindowTest, TheWindowDoesNotWaitForALongSearch) {
+  Shape shape{.heads = 1, .kv_heads = 1, .Nq = 32768, .Nk = 32768, .d = 64, .dv = 64, .type = DType::float32};
+  const std::shared_ptr<const Problem> large = random_problem(shape, 7);
+  window_->apply([&](Document& d) { d.set_problem(large); });
+  ASSERT_TRUE(settle());
+  press(Qt::Key_F9);  // no tile at the start: a notice, no stop
+  EXPECT_TRUE(window_->message().contains("belongs to none"));
+  QTest::keyClick(window_.get(), Qt::Key_F5);  // the stop at NaN, of which there is none
+  ASSERT_TRUE(wait_until([&] { return find<QWidget>("overlay")->findChild<QPushButton*>()->isVisible(); }));
+  press(Qt::Key_Right);  // another command: the search is given up
+  EXPECT_EQ(K(), 1);
+  EXPECT_TRUE(window_->idle());
 }
 
 }  // namespace
