@@ -140,7 +140,10 @@ void MainWindow::refresh() {
   refreshing_ = false;
   if (!when_planned_.empty() && planned()) {
     const std::vector<Change> changes = std::exchange(when_planned_, {});
-    for (const Change& change : changes) apply(change);
+    // Part of the command before them: what was said since then stays.
+    for (const Change& change : changes) change(document_);
+    document_.poll();
+    refresh();
   }
 }
 

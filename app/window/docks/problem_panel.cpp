@@ -104,6 +104,7 @@ ProblemPanel::ProblemPanel(QWidget* parent) : Panel(parent), background_(this) {
   text_->setObjectName("found");
   text_->setFrameShape(QFrame::NoFrame);
   text_->setOpenLinks(false);
+  text_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   layout->addWidget(text_, 1);
 }
 

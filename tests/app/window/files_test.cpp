@@ -49,6 +49,14 @@ TEST_F(WindowTest, AFailedOpenLosesNothing) {
   EXPECT_EQ(K(), 78);
 }
 
+TEST_F(WindowTest, ABadFileAtTheStartIsToldAndLeavesTheDemo) {
+  const auto path = std::filesystem::path(folder_.path().toStdString()) / "broken.npz";
+  std::ofstream(path) << "not an archive";
+  start(path);
+  EXPECT_TRUE(window_->message().contains("broken.npz")) << window_->message().toStdString();
+  EXPECT_EQ(document().problem()->name, demo_problem()->name);
+}
+
 TEST_F(WindowTest, DroppedFileIsOpened) {
   QMimeData data;
   data.setUrls({QUrl::fromLocalFile(QString::fromStdString(data_file("codelm_layer3.npz").string()))});
