@@ -9,7 +9,7 @@ source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build_packages=(
   build-essential cmake ninja-build pkg-config
   qt6-base-dev libqt6opengl6-dev qt6-svg-dev libqcustomplot-dev libqcustomplot2.1-qt6
-  libimgui-dev libegl-dev libgl-dev libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri libpng-dev
+  libimgui-dev libegl-dev libgl-dev libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri libstb-dev
   libhwy-dev libeigen3-dev libfmt-dev nlohmann-json3-dev libcli11-dev libminizip-dev zlib1g-dev
   fonts-dejavu-core
 )
