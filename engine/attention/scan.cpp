@@ -237,6 +237,8 @@ struct Scan::Impl {
     block.finish_nan = nan_rows > block.counts[kNan] ? nan_rows - block.counts[kNan] : 0;
     block.finish_inf = inf_rows > block.counts[kInf] ? inf_rows - block.counts[kInf] : 0;
 
+    // All at once: a reader never sees a tile counted whose row block is not done.
+    const std::lock_guard lock(mutex);
     if (standard) {
       Bucket& bucket = buckets[schedule.tile_ordinal(head, i, -1) / bucket_tiles];
       ++bucket.scanned;
@@ -249,7 +251,6 @@ struct Scan::Impl {
         bucket.counts[kNan] += tile.counts.new_nan, bucket.counts[kInf] += tile.counts.new_inf;
       }
     }
-    const std::lock_guard lock(mutex);
     row_blocks[head * Tr + i] = block;
     if (o_norms[head].empty()) o_norms[head].assign(problem->shape().Nq, std::nanf(""));
     std::copy(norms.begin(), norms.end(), o_norms[head].begin() + i * recipe.Br);
@@ -329,6 +330,8 @@ struct Scan::Impl {
 
   std::vector<Event> events_of(Trace& trace, bool is_row_block, std::int64_t n, unsigned kinds) const {
     std::vector<Event> events;
+    // Of buckets `masked` is not counted, so it is not listed either: the pages would overlap.
+    if (!by_row_block()) kinds &= ~(1u << static_cast<unsigned>(EventKind::masked));
     const auto append = [&](const std::vector<Event>& more) {
       for (const Event& event : more)
         if (kinds >> static_cast<unsigned>(event.kind) & 1u) events.push_back(event);
@@ -336,7 +339,11 @@ struct Scan::Impl {
     if (!is_row_block) {
       for (std::int64_t t = n * bucket_tiles; t < std::min((n + 1) * bucket_tiles, schedule.tiles()); ++t) {
         const Step tile = schedule.tile_at(t);
-        if (row_blocks[tile.head * Tr + tile.i].done) append(trace.tile_events(tile.head, tile.i, tile.j));
+        const bool done = [&] {
+          const std::lock_guard lock(mutex);
+          return row_blocks[tile.head * Tr + tile.i].done;
+        }();
+        if (done) append(trace.tile_events(tile.head, tile.i, tile.j));
       }
       return events;
     }
@@ -384,24 +391,17 @@ ScanStrip Scan::strip(std::int64_t head, int bins) const {
   const Schedule& schedule = s.schedule;
   ScanStrip strip;
   strip.bins.resize(bins);
-  const std::int64_t steps = schedule.steps() / s.heads, first = head * steps;  // heads of one mask are alike
-  // The first tile at or after a step of this head; finishes after the last tile have none.
-  const auto tile_from = [&](std::int64_t k) {
-    for (; k < first + steps; ++k) {
-      const Step step = schedule.step(k);
-      if (step.tile >= 0) return step.tile;
-      if (s.recipe.algorithm == Algorithm::flash1 && step.stage == Stage::finish) break;
-    }
-    return (head + 1) * (schedule.tiles() / s.heads);
-  };
+  const std::int64_t first = schedule.head_start(head), steps = schedule.head_start(head + 1) - first;
+  const std::int64_t first_tile = schedule.next_tile(first), end_tile = schedule.next_tile(first + steps);
   const std::lock_guard lock(s.mutex);
   for (int b = 0; b < bins; ++b) {
     ScanStrip::Bin& bin = strip.bins[b];
     const std::int64_t k0 = first + steps * b / bins, k1 = first + steps * (b + 1) / bins;
-    const std::int64_t t0 = std::min(tile_from(k0), schedule.tiles() - 1),
-                       t1 = std::max(t0 + 1, std::min(tile_from(k1), schedule.tiles()));
+    // Steps after the head's last tile show as that tile, never as the next head's.
+    const std::int64_t t0 = std::min(schedule.next_tile(k0), end_tile - 1),
+                       t1 = std::max(t0 + 1, std::min(schedule.next_tile(k1), end_tile));
     double scanned = 0, rescaled = 0, tiles = 0;
-    for (std::int64_t bucket = t0 / s.bucket_tiles; t0 >= 0 && bucket <= (t1 - 1) / s.bucket_tiles; ++bucket) {
+    for (std::int64_t bucket = t0 / s.bucket_tiles; t0 >= first_tile && bucket <= (t1 - 1) / s.bucket_tiles; ++bucket) {
       const Bucket& counts = s.buckets[bucket];
       scanned += counts.scanned.load(), rescaled += counts.counts[kRescale].load();
       tiles += static_cast<double>(std::min(s.bucket_tiles, schedule.tiles() - bucket * s.bucket_tiles));

@@ -389,6 +389,19 @@ Step Schedule::tile_at(std::int64_t ordinal) const {
   return step;
 }
 
+std::int64_t Schedule::head_start(std::int64_t head) const { return state_->steps_before_head(head); }
+
+std::int64_t Schedule::next_tile(std::int64_t k) const {
+  const State& s = *state_;
+  if (k >= steps()) return tiles();
+  const Step at = step(k);
+  if (at.tile >= 0) return at.tile;
+  if (at.stage == Stage::load_kv)
+    return s.tiles_before_head(at.head) + s.tiles_before_position(at.head, s.col_at(at.j));
+  if (s.flash1()) return s.tiles_before_head(at.head + 1);  // the finishes follow all tiles of their head
+  return s.tiles_before_head(at.head) + s.tiles_before_row(at.head, at.i + (at.stage != Stage::load_q));
+}
+
 Schedule::Progress Schedule::progress(std::int64_t K, std::int64_t head, std::int64_t i) const {
   const State& s = *state_;
   Progress progress;

@@ -88,6 +88,10 @@ class Schedule {
   // Ordinal, in the order of steps, of the visited tile (head, i, j); -1 if it is not visited.
   std::int64_t tile_ordinal(std::int64_t head, std::int64_t i, std::int64_t j) const;
   Step tile_at(std::int64_t ordinal) const;  // its place; stage is the tile's first stage
+  // Steps before those of a head, 0..heads: heads that have masks of their own differ in length.
+  std::int64_t head_start(std::int64_t head) const;
+  // Ordinal of the first tile that has a step at or after step k; tiles() if there is none.
+  std::int64_t next_tile(std::int64_t k) const;
 
   // Number of steps of a visited tile (8 for flash1 and flash2) and its stages in order.
   const std::vector<Stage>& tile_stages() const;

@@ -128,6 +128,52 @@ TEST(Scan, a_strip_covers_the_run) {
   }
 }
 
+TEST(Scan, a_strip_is_of_its_head_alone) {
+  // Head 0 visits one column block, head 1 all; only what head 1 reads holds a NaN.
+  const auto random = random_problem({2, 2, 40, 60, 4, 4, DType::float32}, 5);
+  Tensor V = *random->v;
+  V.f32[V.rows * V.cols] = std::nanf("");
+  auto keep = std::make_shared<KeepMask>(make_keep_mask(2, 40, 60));
+  for (std::int64_t r = 0; r < 40; ++r)
+    for (std::int64_t c = 0; c < 60; ++c) {
+      if (c < 10) set_keep(*keep, 0, r, c);
+      set_keep(*keep, 1, r, c);
+    }
+  Mask mask;
+  mask.keep = keep;
+  const auto problem = make_problem("two heads", *random->q, *random->k, std::move(V), {}, mask);
+  for (Algorithm algorithm : {Algorithm::flash1, Algorithm::flash2}) {
+    Recipe recipe;
+    recipe.algorithm = algorithm, recipe.skip = Skip::all, recipe.Br = 8, recipe.Bc = 10;
+    Scan scan(problem, recipe, 0);
+    scan.wait();
+    for (std::int64_t head = 0; head < 2; ++head) {
+      bool nan = false;
+      for (const auto& bin : scan.strip(head, 50).bins) {
+        EXPECT_EQ(bin.reached, 1) << name(algorithm) << " head " << head;
+        nan = nan || bin.nan;
+      }
+      EXPECT_EQ(nan, head == 1) << name(algorithm);
+    }
+  }
+}
+
+TEST(Scan, flash1_pages_do_not_overlap_when_masked_is_asked_for) {
+  const auto problem = cases()[0].problem;
+  Mask causal;
+  causal.causal = Causal::top_left;
+  Recipe recipe;
+  recipe.algorithm = Algorithm::flash1, recipe.skip = Skip::none, recipe.Br = 16, recipe.Bc = 11;
+  Scan scan(with_mask(problem, causal), recipe, 0);
+  scan.wait();
+  const std::int64_t count = scan.event_count(~0u);
+  EXPECT_EQ(static_cast<std::int64_t>(scan.events(~0u, 0, count).size()), count);
+  std::vector<Event> paged;
+  for (std::int64_t first = 0; first < count; first += 7)
+    for (const Event& event : scan.events(~0u, first, 7)) paged.push_back(event);
+  EXPECT_EQ(paged, scan.events(~0u, 0, count));
+}
+
 TEST(Scan, can_be_cancelled_at_once) {
   Recipe recipe;
   const auto problem = random_problem({1, 1, 65536, 65536, 8, 8, DType::float32}, 1);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <sstream>
 
@@ -125,6 +126,25 @@ TEST(Schedule, agrees_with_the_loops_in_every_step) {
       }
     }
     ASSERT_EQ(schedule.tiles(), c.recipe.algorithm == Algorithm::standard ? c.shape.heads * schedule.Tr() : tiles);
+  }
+}
+
+TEST(Schedule, next_tile_is_that_of_the_next_step_with_a_tile) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 300; ++round) {
+    const RandomCase c = random_case(random);
+    const Schedule schedule(c.shape, c.mask, c.recipe);
+    const auto steps = walk_by_loops(c.shape, c.mask, c.recipe);
+    const auto count = static_cast<std::int64_t>(steps.size());
+    std::int64_t next = schedule.tiles();
+    ASSERT_EQ(schedule.next_tile(count), next);
+    for (std::int64_t k = count - 1; k >= 0; --k) {
+      if (steps[k].tile >= 0) next = steps[k].tile;
+      ASSERT_EQ(schedule.next_tile(k), next) << "round " << round << " step " << k << ": " << text(steps[k]);
+    }
+    for (std::int64_t h = 0; h <= c.shape.heads; ++h)
+      ASSERT_EQ(schedule.head_start(h),
+                std::count_if(steps.begin(), steps.end(), [h](const Step& step) { return step.head < h; }));
   }
 }
 
