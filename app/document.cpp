@@ -35,12 +35,18 @@ struct ScanView {
 
 struct Document::Impl {
   std::function<void()> notify;
+  std::atomic<bool> closing = false;
 
   // ---- the window's thread
   Settings settings;
   std::vector<Settings> undone, done;  // redo and undo stacks
   bool joining = false, joined = false;
-  std::uint64_t generation = 0;  // of the settings; a plan of another generation is stale
+  struct {  // as they were with the settings of `plan`, to go back to when newer ones cannot be planned
+    std::vector<Settings> undone, done;
+    bool joined = false;
+  } planned;
+  std::uint64_t generation = 0;   // of the settings; a plan of another generation is stale
+  std::uint64_t generations = 0;  // so many were begun
   std::uint64_t requests = 0;
   std::int64_t requested_K = 0;
   bool planning = false;  // the plan of the present settings is not here yet
@@ -77,7 +83,10 @@ struct Document::Impl {
       inbox.push_back(std::move(change));
     }
     changed.notify_all();
-    if (notify) notify();
+    notify_window();
+  }
+  void notify_window() {
+    if (notify && !closing) notify();
   }
 
   // ---- seeking
@@ -87,7 +96,10 @@ struct Document::Impl {
     request.generation = generation;
     request.problem = settings.problem, request.recipe = settings.recipe;
     request.K = requested_K;
-    if (planning) request.place = place, request.by = place_by;
+    if (planning)
+      request.place = place, request.by = place_by;
+    else
+      request.plan = plan;
     request.check_row = hovered >= 0 ? hovered : pinned.empty() ? -1 : pinned.front();
     stage.busy = true;
     ++stage.version;
@@ -107,21 +119,25 @@ struct Document::Impl {
         settings = {plan->problem, plan->recipe};
         generation = plan->generation;
         planning = false;
-        if (!done.empty()) done.pop_back();
+        undone = planned.undone, done = planned.done, joined = planned.joined;
         requested_K = stage.state ? stage.state->K : 0;
       }
       stage.message = message;
       return;
     }
-    if (plan != result.plan) {
+    const bool replanned = plan != result.plan;
+    if (replanned) {
       plan = result.plan;
       planning = false;
+      planned = {undone, done, joined};
       report.reset(), history.reset(), events.reset();
-      stage.map.reset(), stage.strip.reset(), stage.o_row_norm.reset();
       stage.totals = {};
       const std::lock_guard lock(mutex);
       scan = plan->scan, scan_generation = plan->generation;
     }
+    // Those of another plan or head would be taken for this one's until the scan is looked at again.
+    if (replanned || (stage.state && stage.state->head != result.state->head))
+      stage.map.reset(), stage.strip.reset(), stage.o_row_norm.reset();
     if (newest) requested_K = result.state->K;
     {
       const std::lock_guard lock(mutex);
@@ -161,7 +177,7 @@ struct Document::Impl {
     place = keep_place ? present_place() : Place{};
     place_by = 0;
     settings = std::move(next);
-    ++generation;
+    generation = ++generations;
     planning = true;
     message.clear(), stage.message.clear();
     const std::int64_t Nq = settings.problem->shape().Nq;
@@ -205,7 +221,7 @@ struct Document::Impl {
           if (number != jobs) return;
           job.fraction = total > 0 ? static_cast<double>(so_far) / static_cast<double>(total) : 0;
         }
-        if (notify) notify();
+        notify_window();
       };
       std::function<void()> finish;
       try {
@@ -225,7 +241,7 @@ struct Document::Impl {
         ++stage.version;
       });
     });
-    if (notify) notify();
+    notify_window();
   }
 
   // ---- small tasks (a row's history, a page of events): a newer one on the same thread replaces it
@@ -247,15 +263,14 @@ struct Document::Impl {
       } catch (const std::exception& error) {
         finish = [this, text = std::string(error.what())] { message = stage.message = text; };
       }
-      {
-        const std::lock_guard lock(mutex);
-        --tasks;
-      }
       post([this, of, finish = std::move(finish)] {
         if (of != generation) return;
         finish();
         ++stage.version;
       });
+      const std::lock_guard lock(mutex);
+      --tasks;  // not before its result is there to be polled
+      changed.notify_all();
     });
   }
 
@@ -263,7 +278,6 @@ struct Document::Impl {
   void watch(std::stop_token stop) {
     std::uint64_t generation_seen = 0, version_seen = 0;
     std::int64_t head_seen = -1;
-    std::shared_ptr<Scan> last;  // the one before it ends its threads here, not on the window's
     while (!stop.stop_requested()) {
       ScanView view;
       std::shared_ptr<Scan> scan_now;
@@ -276,7 +290,6 @@ struct Document::Impl {
         scan_now = scan;
         view.generation = scan_generation, view.head = scan_head;
       }
-      last = scan_now;
       if (!scan_now) {
         generation_seen = view.generation, head_seen = view.head;
         continue;
@@ -295,7 +308,9 @@ struct Document::Impl {
       });
       // Enough for the eye; the rest of the period is the scan's.
       std::unique_lock lock(mutex);
-      changed.wait_for(lock, kScanPeriod, [&] { return stop.stop_requested(); });
+      changed.wait_for(lock, kScanPeriod, [&] {
+        return stop.stop_requested() || scan_generation != generation_seen || scan_head != head_seen;
+      });
     }
   }
 
@@ -316,7 +331,7 @@ Document::Document(std::function<void()> notify) : impl_(std::make_unique<Impl>(
 }
 
 Document::~Document() {
-  impl_->notify = nullptr;
+  impl_->closing = true;
   impl_->watcher.request_stop();
   impl_->changed.notify_all();
   impl_->job_thread.request_stop();
@@ -398,7 +413,7 @@ void Document::redo() {
   d.apply(std::move(next), true);
 }
 
-void Document::join_changes(bool on) { impl_->joining = on, impl_->joined = false; }
+void Document::join_changes(bool on) { impl_->joining = on, impl_->joined = impl_->planned.joined = false; }
 bool Document::can_undo() const { return !impl_->done.empty(); }
 bool Document::can_redo() const { return !impl_->undone.empty(); }
 
@@ -424,20 +439,18 @@ void Document::step_tile(int direction) {
   if (!d.plan || d.planning) return;
   const Schedule& schedule = *d.plan->schedule;
   const std::int64_t tiles = schedule.tiles();
-  // The tile of the present step, or the nearest one in the way of going.
-  std::int64_t tile = -1;
-  for (std::int64_t K = std::max<std::int64_t>(1, d.requested_K), n = 0; n < 64 && K >= 1 && K <= schedule.steps();
-       K += direction, ++n)
-    if ((tile = schedule.step(K - 1).tile) >= 0) {
-      if (K == d.requested_K) tile += direction;
-      break;
-    }
+  // The neighbour of the present step's tile; between tiles, the nearest one in the way of going.
+  const std::int64_t here = d.requested_K - 1;
+  std::int64_t tile = schedule.next_tile(std::max<std::int64_t>(0, here));
+  if (direction < 0)
+    --tile;
+  else if (here >= 0 && schedule.step(here).tile >= 0)
+    ++tile;
   if (tile < 0 || tile >= tiles) return seek(direction > 0 ? schedule.steps() : 0);
   const Step to = schedule.tile_at(tile);
   // The same stage of the other tile, so that the eye compares like with like.
-  const Step now = schedule.step(std::max<std::int64_t>(1, d.requested_K) - 1);
-  const auto k = schedule.find(to.head, to.i, to.j, now.tile >= 0 ? now.stage : to.stage);
-  if (k) seek(*k + 1);
+  const Step now = schedule.step(std::max<std::int64_t>(0, here));
+  if (const auto k = schedule.find(to.head, to.i, to.j, now.tile >= 0 ? now.stage : to.stage)) seek(*k + 1);
 }
 
 void Document::step_head(std::int64_t head) {

@@ -1,6 +1,8 @@
 #include "app/seeker.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "engine/error.h"
 
@@ -11,24 +13,47 @@ namespace {
 std::int64_t standard_so_far(const Plan& plan, const TraceState& state) {
   const std::int64_t tiles = plan.schedule->tiles();
   if (!state.step || tiles == 0) return 0;
-  std::int64_t done = tiles;
-  for (std::int64_t k = state.K - 1; k < state.steps; ++k) {
-    const Step step = plan.schedule->step(k);
-    if (step.tile >= 0) {
-      done = step.tile + (step.stage == Stage::accumulate || step.stage == Stage::store_rows);
-      break;
-    }
-    if (step.stage == Stage::finish && plan.recipe.algorithm == Algorithm::flash1) break;
-  }
   if (plan.recipe.algorithm == Algorithm::standard) return counted(*plan.schedule, state.K).elements.total().total();
+  const bool ends = state.step->stage == Stage::accumulate || state.step->stage == Stage::store_rows;
+  const std::int64_t done = plan.schedule->next_tile(state.K - 1) + ends;
   return static_cast<std::int64_t>(static_cast<double>(plan.standard_elements) * static_cast<double>(done) /
                                    static_cast<double>(tiles));
 }
 
 }  // namespace
 
+// Ending a scan waits for its workers, and whoever lets go of a plan last may be the window's thread: this
+// one ends them.
+class Seeker::ScanEnding {
+ public:
+  ScanEnding() : thread_([this](std::stop_token stop) { work(stop); }) {}
+  void end(Scan* scan) {
+    const std::lock_guard lock(mutex_);
+    ended_.emplace_back(scan);
+    wake_.notify_one();
+  }
+
+ private:
+  void work(std::stop_token stop) {
+    std::unique_lock lock(mutex_);
+    while (wake_.wait(lock, stop, [this] { return !ended_.empty(); })) {
+      auto scans = std::exchange(ended_, {});
+      lock.unlock();
+      scans.clear();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::vector<std::unique_ptr<Scan>> ended_;  // what is left goes with this object
+  std::jthread thread_;
+};
+
 Seeker::Seeker(std::function<void(Result)> deliver)
-    : deliver_(std::move(deliver)), thread_([this](std::stop_token stop) { work(stop); }) {}
+    : deliver_(std::move(deliver)),
+      ending_(std::make_shared<ScanEnding>()),
+      thread_([this](std::stop_token stop) { work(stop); }) {}
 
 Seeker::~Seeker() {
   thread_.request_stop();
@@ -72,14 +97,23 @@ void Seeker::work(std::stop_token stop) {
 }
 
 Seeker::Result Seeker::serve(const Request& request, std::stop_token stop) {
-  std::int64_t K = request.K;
-  if (!plan_ || plan_->generation != request.generation) {
-    auto plan = std::make_shared<Plan>(*make_plan(request.generation, request.problem, request.recipe));
+  // The state that the request asks for in this schedule.
+  const auto wanted = [&request](const Schedule& schedule) {
+    std::int64_t K = request.K;
+    if (const auto& place = request.place)
+      K = request.by + (place->start ? 0 : schedule.nearest(place->head, place->row, place->key, place->stage));
+    return std::clamp<std::int64_t>(K, 0, schedule.steps());
+  };
+  if (request.plan ? plan_ != request.plan : !plan_ || plan_->generation != request.generation) {
+    std::shared_ptr<const Plan> plan = request.plan;
+    if (!plan) plan = make_plan(request.generation, request.problem, request.recipe);
     Trace trace(plan->problem, plan->recipe);  // may refuse: the present plan stays
-    const Place place = request.place.value_or(Place{});
-    K = place.start ? 0 : plan->schedule->nearest(place.head, place.row, place.key, place.stage);
-    K = std::clamp<std::int64_t>(K + request.by, 0, plan->schedule->steps());
-    plan->scan = std::make_shared<Scan>(plan->problem, plan->recipe, K);
+    if (!request.plan) {
+      auto scanned = std::make_shared<Plan>(*plan);
+      scanned->scan = {new Scan(plan->problem, plan->recipe, wanted(*plan->schedule)),
+                       [ending = ending_](Scan* scan) { ending->end(scan); }};
+      plan = std::move(scanned);
+    }
     trace_.emplace(std::move(trace));
     plan_ = std::move(plan);
     state_.reset();
@@ -87,7 +121,7 @@ Seeker::Result Seeker::serve(const Request& request, std::stop_token stop) {
   Result result;
   result.number = request.number;
   result.plan = plan_;
-  K = std::clamp<std::int64_t>(K, 0, plan_->schedule->steps());
+  const std::int64_t K = wanted(*plan_->schedule);
   if (!state_ || state_->K != K) state_ = std::make_shared<const TraceState>(trace_->seek(K, stop));
   result.state = state_;
   if (state_->step) result.transfers = transfers(*plan_->schedule, *state_->step);

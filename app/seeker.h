@@ -25,11 +25,12 @@ struct Place {
 class Seeker {
  public:
   struct Request {
-    std::uint64_t number = 0;      // grows with every request
-    std::uint64_t generation = 0;  // of the plan; a new one re-plans and goes to `place`
+    std::uint64_t number = 0;          // grows with every request
+    std::shared_ptr<const Plan> plan;  // to seek in; none: plan problem and recipe, and go to `place`
+    std::uint64_t generation = 0;      // of the plan; never used twice
     std::shared_ptr<const Problem> problem;
     Recipe recipe;
-    std::int64_t K = 0;          // in the present plan
+    std::int64_t K = 0;          // in `plan`
     std::optional<Place> place;  // in a new plan
     std::int64_t by = 0;         // steps on from `place`
     std::int64_t check_row = -1;
@@ -52,10 +53,12 @@ class Seeker {
   void request(Request request);
 
  private:
+  class ScanEnding;
   void work(std::stop_token stop);
   Result serve(const Request& request, std::stop_token stop);
 
   std::function<void(Result)> deliver_;
+  std::shared_ptr<ScanEnding> ending_;
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::optional<Request> pending_;

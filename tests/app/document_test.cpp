@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 namespace flashscope {
 namespace {
@@ -68,6 +70,102 @@ TEST(Document, changing_Br_keeps_the_place) {
   document.redo();
   document.wait_idle();
   EXPECT_EQ(document.recipe().Br, 64);
+}
+
+TEST(Document, what_is_asked_while_a_plan_is_made_keeps_the_place) {
+  Document document;
+  document.set_recipe(small_recipe(32, 16));
+  document.set_problem(small_problem());
+  document.wait_idle();
+  document.seek(*document.stage().schedule->find(1, 4, 6, Stage::rescale) + 1);
+  document.wait_idle();
+  for (std::int64_t Br : {64, 16, 64, 32}) {
+    document.set_recipe(small_recipe(Br, 16));
+    document.step(1);
+    // The plan is made, but its result has not been polled yet.
+    for (std::int64_t row = 128; row < 133; ++row) {
+      document.hover_row(row);
+      std::this_thread::yield();
+    }
+    document.step(-1);
+    document.wait_idle();
+    const auto state = document.stage().state;
+    EXPECT_EQ(state->head, 1);
+    EXPECT_EQ(state->row0, 128);
+    EXPECT_EQ(state->j, 6);
+    EXPECT_EQ(state->step->stage, Stage::rescale);
+  }
+}
+
+// Rows and keys for which one tile of everything needs more memory than stepping may take.
+std::shared_ptr<const Problem> tall_problem() { return random_problem({1, 1, 16384, 16384, 1, 1, DType::float32}, 3); }
+
+TEST(Document, settings_that_cannot_be_planned_leave_undo_and_redo_as_they_were) {
+  Document document;
+  document.set_recipe(small_recipe(512, 512));
+  document.set_problem(tall_problem());
+  document.wait_idle();
+  document.seek(9);
+  document.wait_idle();
+  document.set_recipe(small_recipe(16384, 16384));
+  document.wait_idle();
+  EXPECT_NE(document.message().find("Br 16384"), std::string::npos) << document.message();
+  EXPECT_EQ(document.recipe().Br, 512);
+  EXPECT_EQ(document.stage().state->K, 9);
+  EXPECT_FALSE(document.can_undo());
+  // A change before one that fails is not planned either; both are taken back.
+  document.set_recipe(small_recipe(256, 512));
+  document.set_recipe(small_recipe(16384, 16384));
+  document.wait_idle();
+  EXPECT_EQ(document.recipe().Br, 512);
+  EXPECT_EQ(document.requested_K(), 9);
+  EXPECT_FALSE(document.can_undo());
+  document.seek(11);
+  document.wait_idle();
+  EXPECT_EQ(document.stage().state->K, 11);
+  EXPECT_EQ(document.stage().schedule->recipe().Br, 512);
+  // Undo to settings that cannot be planned.
+  document.set_recipe(small_recipe(16384, 16384));
+  document.set_recipe(small_recipe(1024, 512));
+  document.wait_idle();
+  ASSERT_EQ(document.recipe().Br, 1024);
+  ASSERT_EQ(document.stage().schedule->recipe().Br, 1024);
+  document.undo();
+  document.wait_idle();
+  EXPECT_EQ(document.recipe().Br, 1024);
+  EXPECT_TRUE(document.can_undo());
+  EXPECT_FALSE(document.can_redo());
+}
+
+TEST(Document, goes_back_a_tile_from_the_finishes_of_flash1) {
+  Document document;
+  Recipe recipe = small_recipe(2, 64);
+  recipe.algorithm = Algorithm::flash1;
+  document.set_recipe(recipe);
+  document.set_problem(small_problem());
+  document.wait_idle();
+  document.seek(*document.stage().schedule->find(0, 99, -1, Stage::finish) + 1);
+  document.step_tile(-1);
+  document.wait_idle();
+  EXPECT_EQ(document.stage().state->head, 0);
+  EXPECT_EQ(document.stage().state->i, 99);
+  EXPECT_EQ(document.stage().state->j, 3);
+  document.seek(*document.stage().schedule->find(0, 5, -1, Stage::finish) + 1);
+  document.step_tile(1);
+  document.wait_idle();
+  EXPECT_EQ(document.stage().state->head, 1);
+  EXPECT_EQ(document.stage().state->j, 0);
+}
+
+TEST(Document, closes_while_its_workers_call_back) {
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> calls = 0;
+    Document document([&calls] { ++calls; });
+    document.set_problem(small_problem());
+    document.poll();
+    document.run_full();
+    if (round % 2) document.set_recipe(small_recipe(16 + round, 16));
+  }
 }
 
 TEST(Document, bad_settings_say_why_and_change_nothing) {
