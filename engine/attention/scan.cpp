@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "engine/attention/row_walk.h"
@@ -105,10 +106,14 @@ struct Scan::Impl {
       workers.emplace_back([this](std::stop_token stop) {
         // The person's own seeks go first.
         setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);
-        if (problem->in_double())
-          work<double>(stop);
-        else
-          work<float>(stop);
+        try {
+          if (problem->in_double())
+            work<double>(stop);
+          else
+            work<float>(stop);
+        } catch (const std::bad_alloc&) {
+          // Tiles too large for a fold on every core: what this worker would have scanned stays not reached.
+        }
       });
   }
   ~Impl() {
