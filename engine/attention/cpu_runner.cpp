@@ -157,6 +157,23 @@ void run_typed(const Problem& problem, const Schedule& schedule, int threads, Me
 
 }  // namespace
 
+void complete(Report& report, const Problem& problem, const CheckRows& check, int threads,
+              const std::stop_token& stop) {
+  report.nan_rows.resize(report.shape.heads);
+  for (std::int64_t row = 0; row < report.shape.heads * report.shape.Nq; ++row) {
+    bool nan = false;
+    for (std::int64_t e = 0; e < report.shape.dv; ++e) {
+      const double o = report.O[row * report.shape.dv + e];
+      nan = nan || std::isnan(o);
+      report.sum += o, report.sum_abs += std::abs(o);
+    }
+    if (nan) report.nan_rows[row / report.shape.Nq].push_back(row % report.shape.Nq), ++report.nan_row_count;
+  }
+  if (check.kind != CheckRows::Kind::none)
+    report.error =
+        error_vs_float64(problem, report.O, {report.recipe.empty_row, report.recipe.mask_apply}, check, threads, stop);
+}
+
 Report run_on_cpu(const Problem& problem, const Recipe& recipe, const RunOptions& options, const std::stop_token& stop,
                   const Progress& progress) {
   const Shape shape = problem.shape();
@@ -181,20 +198,7 @@ Report run_on_cpu(const Problem& problem, const Recipe& recipe, const RunOptions
   else
     run_typed<float>(problem, schedule, threads, meter, report, stop, progress);
   report.traffic = counted(schedule);
-
-  report.nan_rows.resize(shape.heads);
-  for (std::int64_t row = 0; row < shape.heads * shape.Nq; ++row) {
-    bool nan = false;
-    for (std::int64_t e = 0; e < shape.dv; ++e) {
-      const double o = report.O[row * shape.dv + e];
-      nan = nan || std::isnan(o);
-      report.sum += o, report.sum_abs += std::abs(o);
-    }
-    if (nan) report.nan_rows[row / shape.Nq].push_back(row % shape.Nq), ++report.nan_row_count;
-  }
-  if (options.check.kind != CheckRows::Kind::none)
-    report.error =
-        error_vs_float64(problem, report.O, {recipe.empty_row, recipe.mask_apply}, options.check, threads, stop);
+  complete(report, problem, options.check, threads, stop);
   return report;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/attention/gpu_figures.h"
 #include "engine/attention/ledger.h"
 #include "engine/attention/problem.h"
 #include "engine/attention/recipe.h"
@@ -37,10 +38,15 @@ struct Report {
   std::int64_t peak_bytes = 0;       // measured by the allocator: O, LSE, workspace; not Q, K, V
   std::int64_t tensor_bytes = 0;     // Q, K, V as the problem's type stores them
   ElementsAndBytes traffic;          // counted
+  std::optional<GpuFigures> gpu;     // of a run on a GPU
 };
 
 // Throws InputError (too large), Cancelled.
 Report run_on_cpu(const Problem& problem, const Recipe& recipe, const RunOptions& options = {},
                   const std::stop_token& stop = {}, const Progress& progress = {});
+
+// Fills in what follows from a report's O, shape and recipe: NaN rows, checksums, the error. Throws Cancelled.
+void complete(Report& report, const Problem& problem, const CheckRows& check, int threads,
+              const std::stop_token& stop = {});
 
 }  // namespace flashscope

@@ -1,0 +1,33 @@
+#include "kernels/host/cuda.h"
+
+#include <fmt/format.h>
+
+#include "kernels/host/gpu_runner.h"
+
+namespace flashscope::gpu {
+
+void check_cuda(cudaError_t result, const char* what) {
+  if (result != cudaSuccess)
+    throw GpuError(fmt::format("{}: {} ({})", what, cudaGetErrorString(result), cudaGetErrorName(result)));
+}
+
+Pool::Pool(int device) {
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = device;
+  FLASHSCOPE_CUDA(cudaMemPoolCreate(&pool_, &properties));
+}
+
+std::int64_t Pool::peak() const {
+  std::uint64_t bytes = 0;
+  FLASHSCOPE_CUDA(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemHigh, &bytes));
+  return static_cast<std::int64_t>(bytes);
+}
+
+DeviceMemory::DeviceMemory(std::int64_t bytes, const Pool& pool, const Stream& stream)
+    : bytes_(bytes), stream_(stream) {
+  if (bytes > 0) FLASHSCOPE_CUDA(cudaMallocFromPoolAsync(&data_, static_cast<std::size_t>(bytes), pool, stream));
+}
+
+}  // namespace flashscope::gpu

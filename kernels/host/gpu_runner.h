@@ -1,0 +1,55 @@
+// The full run on a GPU: the kernel that the recipe names, compiled for the device that is there, timed by events, its
+// O and LSE and everything counted or measured as a Report.
+//
+// After a GpuError the process's CUDA context may be lost: full runs belong into a process of their own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "engine/attention/cpu_runner.h"
+#include "kernels/host/launch_plan.h"
+
+namespace flashscope::gpu {
+
+// The device or its driver failed. what() names the call and CUDA's reason.
+class GpuError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct GpuDevice {
+  int index = 0;
+  std::string name, architecture;  // "NVIDIA H200", "sm_90a"
+  int major = 0, minor = 0;        // compute capability
+  int driver_version = 0;          // 13000
+  std::int64_t memory_bytes = 0;
+  DeviceLimits limits;
+};
+struct GpuStatus {
+  std::vector<GpuDevice> devices;    // usable ones
+  std::vector<std::string> missing;  // one line for each piece that is not there, with its remedy
+  bool can_run() const { return missing.empty() && !devices.empty(); }
+};
+// Looks, never throws.
+GpuStatus gpu_status();
+
+struct GpuRunOptions {
+  int device = 0;
+  KernelChoice kernel = KernelChoice::automatic;
+  CheckRows check;
+  int threads = 0;    // of the check against float64
+  bool count = true;  // one more launch, of the kernel that counts its bytes
+  int repeats = 20;   // timed launches, fewer where one takes long
+  Tuning tuning;
+};
+
+// Throws InputError (no kernel for this recipe, does not fit), Missing, CompileError, GpuError, Cancelled.
+Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOptions& options = {},
+                  const std::stop_token& stop = {});
+
+}  // namespace flashscope::gpu

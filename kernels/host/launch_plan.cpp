@@ -1,0 +1,123 @@
+#include "kernels/host/launch_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/error.h"
+
+namespace flashscope::gpu {
+namespace {
+
+constexpr int kSimpleThreads = 256;
+
+// Why the tensor-core kernel does not do this; empty if it does.
+std::string why_not_mma(const Problem& problem, const Recipe& recipe) {
+  const Shape shape = problem.shape();
+  const auto dimension = [](std::int64_t d) { return d % 32 == 0 && d <= 256; };
+  if (recipe.algorithm != Algorithm::flash2) return "it is a flash2 kernel";
+  if (shape.type != DType::float16 && shape.type != DType::bfloat16) return "tensor cores need float16 or bfloat16";
+  if (!dimension(shape.d) || !dimension(shape.dv)) return "d and dv must be multiples of 32 up to 256";
+  if (recipe.Br % 16 != 0 || recipe.Bc % 16 != 0) return "Br and Bc must be multiples of 16";
+  if (recipe.Br > 256 || recipe.Bc > 256) return "Br and Bc must be 256 at most";
+  if (recipe.guard == Guard::skip) return "guard skip is done by the simple kernel";
+  if (recipe.empty_row == EmptyRow::mean) return "--empty-row mean is done by the simple kernel";
+  if (recipe.normalised() == Normalise::each) return "--normalise each is done by the simple kernel";
+  if (!(problem.scale > 0)) return "the scale must be above 0";
+  return {};
+}
+
+[[noreturn]] void refuse(const std::string& found, const std::string& expected) {
+  throw InputError("run on the GPU", found, expected);
+}
+
+void check_supported(const Problem& problem, const Recipe& recipe) {
+  const Shape shape = problem.shape();
+  if (recipe.algorithm == Algorithm::standard) refuse("algorithm standard", "flash1 or flash2 (not built yet)");
+  if (shape.type == DType::float64) refuse("float64", "float32, float16 or bfloat16: float64 runs on the CPU");
+  if (recipe.defect != Defect::none) refuse("defect " + defect_text(recipe), "none: defects run on the CPU");
+  if (recipe.numerators == Numerators::tile) refuse("--numerators tile", "running: the other runs on the CPU");
+  if (recipe.skip == Skip::all && !problem.mask.structural_only())
+    refuse("--skip all with a mask from a file", "geometry or none: kernels know structural masks only");
+  if (recipe.algorithm == Algorithm::flash1 && recipe.normalised() == Normalise::each &&
+      recipe.empty_row != EmptyRow::zero && recipe.guard != Guard::none)
+    refuse(fmt::format("flash1 with --empty-row {}", name(recipe.empty_row)), "zero, or --normalise end");
+  constexpr std::int64_t longest = std::int64_t{1} << 28;
+  if (std::max(shape.Nq, shape.Nk) > longest)
+    refuse(fmt::format("N = {}", std::max(shape.Nq, shape.Nk)), "2^28 at most");
+}
+
+// Rows of a block in warps of 16 or 32 rows. 32 rows read each fragment of K and V half as often, where the scores
+// and O of that many rows stay in a thread's registers.
+int choose_warps(std::int64_t Br, std::int64_t Bc, std::int64_t dv) {
+  const auto tiles = static_cast<int>(Br / 16);
+  if (tiles % 2 == 0 && tiles >= 8 && Bc + dv <= 192) return tiles / 2;
+  return tiles;
+}
+
+}  // namespace
+
+LaunchPlan plan_launch(const Problem& problem, const Recipe& recipe, KernelChoice choice, bool count,
+                       const DeviceLimits& limits, const Tuning& tuning) {
+  const Shape shape = problem.shape();
+  check_supported(problem, recipe);
+  const std::string not_mma = why_not_mma(problem, recipe);
+  if (choice == KernelChoice::mma && !not_mma.empty()) refuse("--kernel mma", not_mma);
+  const bool mma = not_mma.empty() && choice != KernelChoice::simple;
+  // A block larger than the problem is the same walk as one of its size; tensor cores need multiples of 16 all the
+  // same.
+  const std::int64_t Br = mma ? recipe.Br : std::min(recipe.Br, shape.Nq);
+  const std::int64_t Bc = mma ? recipe.Bc : std::min(recipe.Bc, shape.Nk);
+  const std::int64_t Tr = (shape.Nq + Br - 1) / Br, d = shape.d, dv = shape.dv;
+  const Mask& mask = problem.mask;
+
+  LaunchPlan plan;
+  const auto define = [&](const char* name, std::int64_t value) {
+    plan.code.constants.emplace_back(name, static_cast<int>(value));
+  };
+  define("BR", Br), define("BC", Bc), define("D", d), define("DV", dv);
+  define("TYPE", shape.type == DType::float32 ? 0 : shape.type == DType::float16 ? 1 : 2);
+  define("BAND", mask.causal != Causal::none || mask.window ? 1 : 0);
+  define("KEEP", mask.keep ? 1 : 0), define("BIAS", mask.bias ? 1 : 0);
+  define("MASK_ADD", recipe.mask_apply == MaskApply::add ? 1 : 0);
+  define("REVERSE", recipe.order == Order::reverse ? 1 : 0);
+  define("SKIP_NONE", recipe.skip == Skip::none ? 1 : 0);
+  define("GUARD", recipe.guard == Guard::clamp ? 0 : recipe.guard == Guard::skip ? 1 : 2);
+  define("EMPTY", recipe.empty_row == EmptyRow::zero ? 0 : recipe.empty_row == EmptyRow::nan ? 1 : 2);
+  define("EACH", recipe.normalised() == Normalise::each ? 1 : 0);
+  define("COUNT", count ? 1 : 0);
+
+  std::string buffers;
+  if (mma) {
+    plan.code.file = "flash2_mma.cu", plan.entry = "flash2_mma";
+    const int warps = tuning.warps > 0 ? tuning.warps : choose_warps(Br, Bc, dv);
+    const int stages = tuning.stages > 0 ? tuning.stages : 1;
+    define("WARPS", warps), define("STAGES", stages);
+    define("MIN_BLOCKS", tuning.min_blocks > 0 ? tuning.min_blocks : 1);
+    plan.threads = 32 * warps, plan.blocks = shape.heads * Tr;
+    plan.shared_bytes = 2 * std::max(Br * d + stages * Bc * (d + dv), Br * dv);
+    buffers = "Q, K, V";
+    // Only where row blocks differ in length does their order matter; then as many heads as the L2 holds half of.
+    const std::int64_t head_bytes = 2 * shape.Nk * (d + dv) / (shape.heads / shape.kv_heads);
+    if (mask.causal != Causal::none)
+      plan.heads_together = static_cast<int>(
+          std::clamp<std::int64_t>(limits.l2_bytes / 2 / std::max<std::int64_t>(head_bytes, 1), 1, shape.heads));
+    if (tuning.heads_together > 0) plan.heads_together = tuning.heads_together;
+  } else {
+    const bool flash1 = recipe.algorithm == Algorithm::flash1;
+    plan.entry = flash1 ? "flash1" : "flash2_simple", plan.code.file = plan.entry + ".cu";
+    if (flash1) plan.init_entry = "flash1_init";
+    plan.threads = kSimpleThreads, plan.blocks = flash1 ? shape.heads : shape.heads * Tr;
+    const std::int64_t kv = flash1 ? Bc * (d + 1 + dv) : Bc * std::max(d + 1, dv);
+    plan.shared_bytes = 4 * (Br * (d + 1) + kv + Br * Bc + Br * dv + 5 * Br);
+    buffers = flash1 ? "Q, K, V, S, O, m, l" : "Q, K or V, S, O, m, l";
+  }
+  if (plan.shared_bytes > limits.shared_bytes_per_block)
+    refuse(fmt::format("{} with Br {}, Bc {}, d {}, dv {}: {} take {} bytes of shared memory", plan.entry, Br, Bc, d,
+                       dv, buffers, plan.shared_bytes),
+           fmt::format("at most {} bytes a block", limits.shared_bytes_per_block));
+  if (plan.blocks > 0x7fffffff) refuse(fmt::format("{} blocks of threads", plan.blocks), "2^31 - 1 at most");
+  return plan;
+}
+
+}  // namespace flashscope::gpu

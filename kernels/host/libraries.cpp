@@ -1,0 +1,63 @@
+#include "kernels/host/libraries.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <initializer_list>
+
+namespace flashscope::gpu {
+namespace {
+
+// Opened by its name as the loader finds it, else from the toolkit that the program was built with, or the usual place.
+class Library {
+ public:
+  Library(const char* what, std::initializer_list<const char*> names, const char* remedy)
+      : what_(what), remedy_(remedy) {
+    for (const char* folder : {"", FLASHSCOPE_CUDA_LIBRARIES "/", "/usr/local/cuda/lib64/"}) {
+      for (const char* name : names) {
+        handle_ = dlopen((std::string(folder) + name).c_str(), RTLD_NOW | RTLD_LOCAL);
+        if (handle_) return;
+      }
+    }
+    throw Missing(fmt::format("{} is missing ({} not found): {}", what, *names.begin(), remedy));
+  }
+
+  template <class Function>
+  void find(Function& function, const char* name) const {
+    function = reinterpret_cast<Function>(dlsym(handle_, name));
+    if (!function) throw Missing(fmt::format("{} is too old (no {}): {}", what_, name, remedy_));
+  }
+
+ private:
+  void* handle_ = nullptr;  // stays open: functions of it are kept
+  const char* what_;
+  const char* remedy_;
+};
+
+Nvrtc open_nvrtc() {
+  const Library library("NVRTC, CUDA's run-time compiler,", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
+                        "install CUDA 12.8 or newer (package cuda-nvrtc), or put its folder on LD_LIBRARY_PATH");
+  Nvrtc n;
+  library.find(n.get_error_string, "nvrtcGetErrorString");
+  library.find(n.version, "nvrtcVersion");
+  library.find(n.create_program, "nvrtcCreateProgram");
+  library.find(n.destroy_program, "nvrtcDestroyProgram");
+  library.find(n.compile_program, "nvrtcCompileProgram");
+  library.find(n.get_program_log_size, "nvrtcGetProgramLogSize");
+  library.find(n.get_program_log, "nvrtcGetProgramLog");
+  library.find(n.get_cubin_size, "nvrtcGetCUBINSize");
+  library.find(n.get_cubin, "nvrtcGetCUBIN");
+  int major = 0, minor = 0;
+  n.version(&major, &minor);
+  n.version_text = fmt::format("{}.{}", major, minor);
+  return n;
+}
+
+}  // namespace
+
+const Nvrtc& nvrtc() {
+  static const Nvrtc library = open_nvrtc();
+  return library;
+}
+
+}  // namespace flashscope::gpu

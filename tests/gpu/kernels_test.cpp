@@ -1,0 +1,228 @@
+// Every kernel on a GPU against float64: a seeded sample of shapes x block sizes x masks x types x conventions.
+#include <fmt/format.h>
+
+#include <random>
+
+#include "engine/files/problem_file.h"
+#include "support.h"
+
+namespace flashscope::gpu {
+namespace {
+
+struct Sample {
+  std::shared_ptr<const Problem> problem;
+  Recipe recipe;
+  KernelChoice kernel = KernelChoice::automatic;
+  std::string text;
+};
+
+enum class Family { mma, simple, flash1 };
+
+Mask draw_mask(std::mt19937& random, std::int64_t heads, std::int64_t Nq, std::int64_t Nk, std::string& text) {
+  Mask mask;
+  switch (random() % 9) {
+    case 0:
+    case 1:
+      return mask;
+    case 2:
+    case 3:
+      mask.causal = Causal::top_left, text += " causal top-left";
+      return mask;
+    case 4:
+      mask.causal = Causal::bottom_right, text += " causal bottom-right";
+      return mask;
+    case 5:
+      mask.window = Window{static_cast<std::int64_t>(random() % 90), static_cast<std::int64_t>(random() % 40)};
+      text += " window";
+      return mask;
+    case 6:
+      mask.causal = Causal::bottom_right, mask.window = Window{static_cast<std::int64_t>(random() % 150), 3};
+      text += " causal bottom-right and window";
+      return mask;
+    case 7:
+      mask.keep = random_keep(random() % 2 ? heads : 1, random() % 3 ? Nq : 1, Nk, random());
+      if (random() % 2) mask.causal = Causal::top_left;
+      text += " keep mask";
+      return mask;
+    default:
+      mask.bias = random_bias(random() % 2 ? heads : 1, Nq, random() % 3 ? Nk : 1, random());
+      text += " bias";
+      return mask;
+  }
+}
+
+Sample draw(int number) {
+  std::mt19937 random(static_cast<std::uint32_t>(number) * 7919 + 1);
+  const auto one_of = [&](std::initializer_list<std::int64_t> values) {
+    return values.begin()[random() % values.size()];
+  };
+  Sample sample;
+  const Family family = number % 2 == 0 ? Family::mma : number % 4 == 1 ? Family::simple : Family::flash1;
+  Shape shape;
+  shape.kv_heads = one_of({1, 1, 2}), shape.heads = shape.kv_heads * one_of({1, 2, 3});
+  shape.Nq = one_of({1, 33, 128, 200, 257, 384}), shape.Nk = random() % 2 ? shape.Nq : one_of({1, 64, 100, 300, 513});
+  Recipe& recipe = sample.recipe;
+  if (family == Family::mma) {
+    shape.type = random() % 2 ? DType::bfloat16 : DType::float16;
+    shape.d = one_of({32, 64, 64, 96, 128, 128, 256}), shape.dv = random() % 3 ? shape.d : one_of({32, 64, 128});
+    recipe.Br = one_of({16, 48, 64, 128, 128, 256}), recipe.Bc = one_of({16, 32, 64, 64, 80, 128});
+    if (shape.d == 256) recipe.Br = std::min<std::int64_t>(recipe.Br, 128), recipe.Bc = 32;
+    recipe.guard = random() % 5 == 0 ? Guard::none : Guard::clamp;
+    sample.kernel = KernelChoice::mma;
+  } else {
+    const int type = random() % 4;
+    shape.type = type == 0 ? DType::float16 : type == 1 ? DType::bfloat16 : DType::float32;
+    shape.d = one_of({1, 6, 32, 64, 80, 256}), shape.dv = random() % 2 ? shape.d : one_of({3, 64, 96});
+    recipe.Br = one_of({1, 7, 16, 64, 100}), recipe.Bc = one_of({3, 5, 16, 64, 96});
+    if (shape.d == 256)
+      recipe.Br = std::min<std::int64_t>(recipe.Br, 16), recipe.Bc = std::min<std::int64_t>(recipe.Bc, 32);
+    if (shape.Nq * shape.Nk > 40000) recipe.Br = std::max<std::int64_t>(recipe.Br, 16);
+    recipe.algorithm = family == Family::flash1 ? Algorithm::flash1 : Algorithm::flash2;
+    recipe.guard = random() % 3 == 0 ? Guard::skip : Guard::clamp;
+    if (random() % 2) recipe.normalise = random() % 2 ? Normalise::each : Normalise::end;
+    sample.kernel = KernelChoice::simple;
+  }
+  recipe.order = random() % 2 ? Order::reverse : Order::forward;
+  recipe.skip = random() % 4 == 0 ? Skip::none : Skip::geometry;
+  recipe.mask_apply = random() % 4 == 0 ? MaskApply::add : MaskApply::select;
+  const bool each = recipe.normalised() == Normalise::each;
+  if (recipe.algorithm == Algorithm::flash2 || !each)
+    recipe.empty_row = random() % 3 == 0 ? EmptyRow::nan : EmptyRow::zero;
+  if (family != Family::mma && (recipe.algorithm == Algorithm::flash2 || !each) && random() % 3 == 0)
+    recipe.empty_row = EmptyRow::mean;
+  sample.text = fmt::format("{} {} H{}/{} {}x{} d{},{} {}x{}", name(recipe.algorithm), name(shape.type), shape.heads,
+                            shape.kv_heads, shape.Nq, shape.Nk, shape.d, shape.dv, recipe.Br, recipe.Bc);
+  Mask mask = draw_mask(random, shape.heads, shape.Nq, shape.Nk, sample.text);
+  // Without a guard a tile without a visible key is NaN: that comparison has its own test.
+  if (!mask.none() && recipe.guard == Guard::none) recipe.guard = Guard::clamp;
+  sample.text += fmt::format(" {}", conventions(recipe, mask));
+  sample.problem = random_problem(shape, random(), {}, std::move(mask));
+  return sample;
+}
+
+GpuRunOptions quick(KernelChoice kernel) {
+  GpuRunOptions options;
+  options.kernel = kernel, options.repeats = 2, options.check.kind = CheckRows::Kind::all;
+  return options;
+}
+
+class Grid : public OnGpu, public ::testing::WithParamInterface<int> {};
+
+TEST_P(Grid, right_and_counted) {
+  const Sample sample = draw(GetParam());
+  SCOPED_TRACE(sample.text);
+  const Report report = run_on_gpu(*sample.problem, sample.recipe, quick(sample.kernel));
+  ASSERT_TRUE(report.error);
+  EXPECT_EQ(report.error->nan_mismatch, 0);
+  EXPECT_LE(report.error->max, report.error->tolerance)
+      << "head " << report.error->worst_head << " row " << report.error->worst_row;
+  expect_lse(*sample.problem, report);
+  expect_counted(report);
+}
+INSTANTIATE_TEST_SUITE_P(Sample, Grid, ::testing::Range(0, 240));
+
+class Kernels : public OnGpu {};
+
+// Outputs of 250 launches are the same bits, whatever the order in which blocks ran.
+TEST_F(Kernels, repeats_are_bit_equal) {
+  Shape shape{.heads = 8, .kv_heads = 4, .Nq = 700, .Nk = 700, .d = 64, .dv = 64, .type = DType::bfloat16};
+  Mask mask;
+  mask.causal = Causal::top_left;
+  const auto problem = random_problem(shape, 5, {}, mask);
+  Recipe recipe;
+  recipe.Br = 128, recipe.Bc = 64;
+  for (const Algorithm algorithm : {Algorithm::flash2, Algorithm::flash1}) {
+    recipe.algorithm = algorithm;
+    if (algorithm == Algorithm::flash1) recipe.Br = 64;
+    GpuRunOptions options = quick(KernelChoice::automatic);
+    options.check.kind = CheckRows::Kind::none, options.count = false;
+    std::vector<double> O, LSE;
+    // Each run poisons its outputs and launches several times over the same buffers.
+    for (int n = 0; n < 50; ++n) {
+      const Report report = run_on_gpu(*problem, recipe, options);
+      if (n == 0) O.assign(report.O.begin(), report.O.end()), LSE.assign(report.LSE.begin(), report.LSE.end());
+      ASSERT_TRUE(std::equal(O.begin(), O.end(), report.O.begin(), report.O.end())) << n;
+      ASSERT_TRUE(std::equal(LSE.begin(), LSE.end(), report.LSE.begin(), report.LSE.end())) << n;
+    }
+  }
+}
+
+// Real tensors, all heads, and the NaN rows of each guard and order as on the CPU.
+TEST_F(Kernels, codelm_and_its_nan_rows) {
+  for (const char* file : {"/assets/codelm_layer1.npz", "/tests/data/codelm_layer3.npz"}) {
+    ProblemFiles files;
+    files.input = fmt::format("{}{}", FLASHSCOPE_SOURCE_DIR, file);
+    files.causal = Causal::top_left;
+    const auto problem = load_problem(files).problem;
+    for (const Order order : {Order::forward, Order::reverse})
+      for (const Guard guard : {Guard::none, Guard::clamp})
+        for (const std::int64_t Bc : {64, 128})
+          for (const KernelChoice kernel : {KernelChoice::automatic, KernelChoice::simple}) {
+            Recipe recipe;
+            recipe.Br = 128, recipe.Bc = Bc, recipe.order = order, recipe.guard = guard;
+            GpuRunOptions options = quick(kernel);
+            if (guard == Guard::none) options.check.kind = CheckRows::Kind::none;
+            RunOptions cpu;
+            cpu.check.kind = CheckRows::Kind::none;
+            SCOPED_TRACE(fmt::format("{} {} Bc {}", file, conventions(recipe, problem->mask), Bc));
+            const Report found = run_on_gpu(*problem, recipe, options), expected = run_on_cpu(*problem, recipe, cpu);
+            EXPECT_EQ(found.nan_rows, expected.nan_rows);
+            if (guard == Guard::none && order == Order::reverse && Bc == 64) {
+              EXPECT_EQ(found.nan_rows.at(0).size(), 512u);
+            }
+            if (found.error) {
+              EXPECT_TRUE(found.error->within()) << found.error->max << " > " << found.error->tolerance;
+            }
+            expect_counted(found);
+          }
+  }
+}
+
+// NaN and infinity in Q, K, V land in the same rows as on the CPU, with every kernel.
+TEST_F(Kernels, bad_inputs_as_on_the_cpu) {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const DType type : {DType::float32, DType::bfloat16})
+    for (const float bad : {std::nanf(""), inf, -inf})
+      for (int where = 0; where < 3; ++where) {
+        Shape shape{.heads = 1, .kv_heads = 1, .Nq = 100, .Nk = 100, .d = 32, .dv = 32, .type = type};
+        const auto clean = random_problem(shape, 9);
+        Tensor tensors[3] = {clean->Q(), clean->K(), clean->V()};
+        set(tensors[where], 0, 40, 3, bad);
+        Mask mask;
+        mask.causal = Causal::top_left;
+        const auto problem =
+            make_problem("bad", std::move(tensors[0]), std::move(tensors[1]), std::move(tensors[2]), {}, mask);
+        for (const Algorithm algorithm : {Algorithm::flash2, Algorithm::flash1}) {
+          Recipe recipe;
+          recipe.algorithm = algorithm, recipe.Br = 32, recipe.Bc = 16;
+          GpuRunOptions options = quick(KernelChoice::automatic);
+          options.check.kind = CheckRows::Kind::none;
+          RunOptions cpu;
+          cpu.check.kind = CheckRows::Kind::none;
+          SCOPED_TRACE(fmt::format("{} {} in {} {}", name(type), bad, "QKV"[where], name(algorithm)));
+          EXPECT_EQ(run_on_gpu(*problem, recipe, options).nan_rows, run_on_cpu(*problem, recipe, cpu).nan_rows);
+        }
+      }
+}
+
+// What the pools measured: outputs alone for flash2, the running state with flash1.
+TEST_F(Kernels, memory_is_measured) {
+  Shape shape{.heads = 16, .kv_heads = 16, .Nq = 4096, .Nk = 4096, .d = 64, .dv = 64, .type = DType::bfloat16};
+  const auto problem = random_problem(shape, 1);
+  Recipe recipe;
+  recipe.Br = 128, recipe.Bc = 64;
+  GpuRunOptions options = quick(KernelChoice::automatic);
+  options.check = {CheckRows::Kind::some, 8};
+  const Report report = run_on_gpu(*problem, recipe, options);
+  const std::int64_t O = 16 * 4096 * 64 * 2, LSE = 16 * 4096 * 4;
+  EXPECT_EQ(report.peak_bytes, O + LSE);
+  EXPECT_TRUE(report.error->within());
+  expect_counted(report);
+  EXPECT_EQ(report.gpu->blocks, 16 * 32);
+  EXPECT_GE(report.gpu->blocks_per_sm, 1);
+  EXPECT_GT(report.gpu->tflops(), 1);
+  EXPECT_LE(report.gpu->fastest, report.gpu->median);
+}
+
+}  // namespace
+}  // namespace flashscope::gpu
