@@ -116,8 +116,9 @@ __device__ inline float quad_sum(float x) {
 // The state of a warp's rows: for each tile of 16 rows the two rows t / 4 and t / 4 + 8 of thread t.
 struct State {
   float O[kRowTiles][kOutTiles][4];
-  float m[kRowTiles][2], l[kRowTiles][2];  // m of unscaled scores (scaled ones with a bias); l is the thread's part
-  bool seen[kRowTiles][2];                 // some key was visible; kept where masks come from files
+  float power[kRowTiles][2];  // m in powers of 2: scale m log2 e
+  float l[kRowTiles][2];      // the thread's part
+  bool seen[kRowTiles][2];    // some key was visible; kept where masks come from files
 };
 using Scores = float[kRowTiles][kColTiles][4];
 
@@ -181,38 +182,55 @@ __device__ inline void mask(Scores& S, State& s, const Arguments& a, int head, i
   }
 }
 
-// S becomes P; m, l and O move on to the new maximum. `factor`: from stored scores to powers of 2.
+// S becomes P; m, l and O move on. `factor`: from stored scores to powers of 2.
+//
+// Any m gives the same O and LSE as long as nothing overflows, so m moves, and O and l are rescaled, only when some
+// score of the warp's rows exceeds its m by more than kLazy powers of 2: after the first tiles hardly ever.
+constexpr float kLazy = 8;  // numerators stay below 2^8, which float16 holds as exactly as those below 1
 __device__ inline void online_softmax(Scores& S, State& s, float factor) {
+  float tile_max[kRowTiles][2];
+  bool exceeded = false;
 #pragma unroll
   for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float m_new = s.m[t][half];
-      float tile_max = row_max(S[t][0][2 * half], S[t][0][2 * half + 1]);
+      float& x = tile_max[t][half];
+      x = row_max(S[t][0][2 * half], S[t][0][2 * half + 1]);
 #pragma unroll
-      for (int n = 1; n < kColTiles; ++n)
-        tile_max = row_max(tile_max, row_max(S[t][n][2 * half], S[t][n][2 * half + 1]));
-      m_new = row_max(m_new, quad_max(tile_max));
-      // Products are rounded before they are subtracted, so that an unchanged maximum gives an alpha of exactly 1.
-      float power = __fmul_rn(m_new, factor);
-      if (GUARD == kClamp && m_new == -infinity()) power = 0;
-      const float alpha = exp2_fast(__fmul_rn(s.m[t][half], factor) - power);
-      s.m[t][half] = m_new;
-      float sum = 0;
+      for (int n = 1; n < kColTiles; ++n) x = row_max(x, row_max(S[t][n][2 * half], S[t][n][2 * half + 1]));
+      exceeded |= __fmul_rn(x, factor) > s.power[t][half] + kLazy;
+    }
+  }
+  if (__any_sync(~0u, exceeded)) {
+#pragma unroll
+    for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float power = row_max(s.power[t][half], __fmul_rn(quad_max(tile_max[t][half]), factor));
+        const float alpha = exp2_fast(s.power[t][half] - (GUARD == kClamp && power == -infinity() ? 0 : power));
+        s.power[t][half] = power;
+        s.l[t][half] *= alpha;
+#pragma unroll
+        for (int n = 0; n < kOutTiles; ++n) {
+          s.O[t][n][2 * half] *= alpha;
+          s.O[t][n][2 * half + 1] *= alpha;
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float power = GUARD == kClamp && s.power[t][half] == -infinity() ? 0 : s.power[t][half];
 #pragma unroll
       for (int n = 0; n < kColTiles; ++n) {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           float& x = S[t][n][2 * half + e];
           x = exp2_fast(fmaf(x, factor, -power));
-          sum += x;
+          s.l[t][half] += x;
         }
-      }
-      s.l[t][half] = fmaf(s.l[t][half], alpha, sum);
-#pragma unroll
-      for (int n = 0; n < kOutTiles; ++n) {
-        s.O[t][n][2 * half] *= alpha;
-        s.O[t][n][2 * half + 1] *= alpha;
       }
     }
   }
@@ -289,7 +307,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS) flash2_mma(co
 #pragma unroll
   for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) s.m[t][half] = -infinity(), s.l[t][half] = 0, s.seen[t][half] = false;
+    for (int half = 0; half < 2; ++half) s.power[t][half] = -infinity(), s.l[t][half] = 0, s.seen[t][half] = false;
 #pragma unroll
     for (int n = 0; n < kOutTiles; ++n)
 #pragma unroll
@@ -355,8 +373,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS) flash2_mma(co
         if (policy) x = y = EMPTY == kNaN ? not_a_number() : 0;
         *reinterpret_cast<u32*>(shared + OTile::chunk(r, n) + lane % 4 * 4) = pack(x, y);
       }
-      if (lane % 4 == 0 && r < rows)
-        a.LSE[out_row + r] = policy ? -infinity() : __fmul_rn(s.m[t][half], factor) * kLn2 + logf(l);
+      if (lane % 4 == 0 && r < rows) a.LSE[out_row + r] = policy ? -infinity() : s.power[t][half] * kLn2 + logf(l);
     }
   }
   __syncthreads();

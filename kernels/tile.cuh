@@ -132,6 +132,7 @@ __device__ inline void softmax(float* S, RowState& s, const Arguments& a, int he
     }
     sum = warp_sum(sum);
     const float alpha = expf(m_old - base), l_new = alpha * l_old + sum;
+    __syncwarp();
     if (lane == 0) {
       s.touched[r] = touched;
       if (touched) s.m[r] = m_new, s.l[r] = l_new;

@@ -35,7 +35,8 @@ std::string source_text(const std::string& file, const CompileOptions& options) 
 }
 
 std::vector<std::string> compiler_options(const KernelCode& code, const std::string& architecture) {
-  std::vector<std::string> all{"--gpu-architecture=" + architecture, "-std=c++17", "-default-device",
+  // Without NVRTC's own cache: what comes from it comes without the assembler's figures.
+  std::vector<std::string> all{"--gpu-architecture=" + architecture, "-std=c++17", "-default-device", "--no-cache",
                                "--ptxas-options=-v"};
   for (const auto& [name, value] : code.constants) all.push_back(fmt::format("-D{}={}", name, value));
   return all;

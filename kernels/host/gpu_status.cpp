@@ -56,6 +56,7 @@ GpuStatus gpu_status() {
     device.memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem);
     device.limits.sms = properties.multiProcessorCount;
     device.limits.shared_bytes_per_block = static_cast<int>(properties.sharedMemPerBlockOptin);
+    device.limits.shared_bytes_per_sm = static_cast<int>(properties.sharedMemPerMultiprocessor);
     device.limits.l2_bytes = properties.l2CacheSize;
     status.devices.push_back(std::move(device));
   }

@@ -10,6 +10,7 @@ namespace flashscope::gpu {
 namespace {
 
 constexpr int kSimpleThreads = 256;
+constexpr int kReservedSharedBytes = 1 << 10;  // of each block, for the system
 
 // Why the tensor-core kernel does not do this; empty if it does.
 std::string why_not_mma(const Problem& problem, const Recipe& recipe) {
@@ -91,17 +92,32 @@ LaunchPlan plan_launch(const Problem& problem, const Recipe& recipe, KernelChoic
   if (mma) {
     plan.code.file = "flash2_mma.cu", plan.entry = "flash2_mma";
     const int warps = tuning.warps > 0 ? tuning.warps : choose_warps(Br, Bc, dv);
-    const int stages = tuning.stages > 0 ? tuning.stages : 1;
-    define("WARPS", warps), define("STAGES", stages);
-    define("MIN_BLOCKS", tuning.min_blocks > 0 ? tuning.min_blocks : 1);
+    const auto shared = [&](int stages) { return 2 * std::max(Br * d + stages * Bc * (d + dv), Br * dv); };
+    const auto blocks_per_sm = [&](int stages) {
+      return limits.shared_bytes_per_sm / (shared(stages) + kReservedSharedBytes);
+    };
+    // Two tiles of K and V in flight, unless that costs an SM its second block of threads.
+    int stages = blocks_per_sm(2) >= std::min<std::int64_t>(2, blocks_per_sm(1)) ? 2 : 1;
+    if (tuning.stages > 0) stages = tuning.stages;
+    // Where a thread's scores and O take half its registers, a third block evens out the work that a mask leaves
+    // uneven.
+    const std::int64_t accumulators = (Bc + dv) / 2 * (Br / (16 * warps));
+    int min_blocks =
+        mask.causal != Causal::none && warps == 4 && accumulators <= 128 && blocks_per_sm(stages) >= 3 ? 3 : 1;
+    if (tuning.min_blocks > 0) min_blocks = tuning.min_blocks;
+    define("WARPS", warps), define("STAGES", stages), define("MIN_BLOCKS", min_blocks);
     plan.threads = 32 * warps, plan.blocks = shape.heads * Tr;
-    plan.shared_bytes = 2 * std::max(Br * d + stages * Bc * (d + dv), Br * dv);
+    plan.shared_bytes = shared(stages);
     buffers = "Q, K, V";
-    // Only where row blocks differ in length does their order matter; then as many heads as the L2 holds half of.
-    const std::int64_t head_bytes = 2 * shape.Nk * (d + dv) / (shape.heads / shape.kv_heads);
-    if (mask.causal != Causal::none)
-      plan.heads_together = static_cast<int>(
-          std::clamp<std::int64_t>(limits.l2_bytes / 2 / std::max<std::int64_t>(head_bytes, 1), 1, shape.heads));
+    // Only where row blocks differ in length does their order matter: then as many heads take turns as keep their K and
+    // V within twice the L2, in groups of about one size, so that the last is not a small one whose long blocks start
+    // late.
+    const std::int64_t head_bytes = std::max<std::int64_t>(2 * shape.Nk * (d + dv) / (shape.heads / shape.kv_heads), 1);
+    if (mask.causal != Causal::none) {
+      const std::int64_t most = std::clamp<std::int64_t>(2 * limits.l2_bytes / head_bytes, 1, shape.heads);
+      const std::int64_t groups = (shape.heads + most - 1) / most;
+      plan.heads_together = static_cast<int>((shape.heads + groups - 1) / groups);
+    }
     if (tuning.heads_together > 0) plan.heads_together = tuning.heads_together;
   } else {
     const bool flash1 = recipe.algorithm == Algorithm::flash1;

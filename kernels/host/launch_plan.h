@@ -16,6 +16,7 @@ enum class KernelChoice { automatic, simple, mma };
 struct DeviceLimits {
   int sms = 108;
   int shared_bytes_per_block = 163 << 10;  // with opt-in
+  int shared_bytes_per_sm = 164 << 10;
   std::int64_t l2_bytes = 40 << 20;
 };
 

@@ -22,7 +22,7 @@ KernelCode kernel(const std::string& file, std::map<std::string, int> constants)
   const std::map<std::string, int> plain{{"BR", 64},   {"BC", 64},    {"D", 64},        {"DV", 64},   {"TYPE", 2},
                                          {"BAND", 0},  {"KEEP", 0},   {"BIAS", 0},      {"EACH", 0},  {"MASK_ADD", 0},
                                          {"GUARD", 0}, {"EMPTY", 0},  {"REVERSE", 0},   {"COUNT", 0}, {"SKIP_NONE", 0},
-                                         {"WARPS", 4}, {"STAGES", 1}, {"MIN_BLOCKS", 1}};
+                                         {"WARPS", 4}, {"STAGES", 2}, {"MIN_BLOCKS", 1}};
   constants.insert(plain.begin(), plain.end());
   return {file, {constants.begin(), constants.end()}};
 }
@@ -40,12 +40,13 @@ std::vector<Item> menu() {
   for (const int type : {1, 2})
     for (const int band : {0, 1}) {
       add("flash2_mma.cu", {{"TYPE", type}, {"BAND", band}, {"BR", 128}});
+      add("flash2_mma.cu", {{"TYPE", type}, {"BAND", band}, {"BR", 128}, {"BC", 128}, {"STAGES", 1}}, 128);
       add("flash2_mma.cu", {{"TYPE", type}, {"BAND", band}, {"BR", 128}, {"D", 128}, {"DV", 128}}, 128);
     }
   for (const int d : {32, 96, 128}) add("flash2_mma.cu", {{"D", d}, {"DV", d}, {"BAND", 1}});
   add("flash2_mma.cu", {{"D", 256}, {"DV", 256}, {"BC", 32}});
   add("flash2_mma.cu", {{"D", 64}, {"DV", 128}, {"COUNT", 1}});
-  add("flash2_mma.cu", {{"D", 128}, {"DV", 32}, {"KEEP", 1}, {"REVERSE", 1}, {"GUARD", 2}});
+  add("flash2_mma.cu", {{"D", 128}, {"DV", 32}, {"KEEP", 1}, {"REVERSE", 1}, {"GUARD", 2}}, 32);
   add("flash2_mma.cu", {{"BR", 16}, {"BC", 16}, {"WARPS", 1}, {"BIAS", 1}, {"BAND", 1}, {"MASK_ADD", 1}, {"EMPTY", 1}});
   for (const int type : {0, 1, 2}) {
     add("flash2_simple.cu", {{"TYPE", type}, {"BAND", 1}});
