@@ -165,9 +165,12 @@ Compiled compile(const KernelCode& code, const std::string& architecture, const 
   const std::string source = source_text(code.file, options);
   std::vector<std::string> headers;
   std::vector<const char*> header_texts, header_names(kHeaders.begin(), kHeaders.end()), words;
+  headers.reserve(kHeaders.size());
   for (const char* name : kHeaders) headers.push_back(source_text(name, options));
+  header_texts.reserve(headers.size());
   for (const std::string& header : headers) header_texts.push_back(header.c_str());
   const std::vector<std::string> flags = compiler_options(code, architecture);
+  words.reserve(flags.size());
   for (const std::string& flag : flags) words.push_back(flag.c_str());
 
   std::vector<std::string> parts{n.version_text, code.file, source};

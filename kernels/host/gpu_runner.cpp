@@ -167,6 +167,7 @@ std::vector<double> time_launches(const Kernel& kernel, Arguments arguments, con
   double first = 0;
   for (int n = 0; n < kWarmUp && (n == 0 || first < kTimingSeconds); ++n) first = once(n);
   repeats = std::clamp(static_cast<int>(kTimingSeconds / std::max(first, 1e-6)), std::min(3, repeats), repeats);
+  seconds.reserve(static_cast<std::size_t>(repeats));
   for (int n = 0; n < repeats; ++n) seconds.push_back(once(n));
   std::sort(seconds.begin(), seconds.end());
   return seconds;
