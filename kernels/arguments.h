@@ -25,6 +25,8 @@ struct Arguments {
   float* running_O = nullptr;  // flash1's state in HBM
   float* m = nullptr;
   float* l = nullptr;
+  void* S = nullptr;  // standard: (heads, Nq, Nk), the problem's type
+  void* P = nullptr;
   Plane keep, bias;                       // unsigned char, float
   unsigned long long* counted = nullptr;  // [kCountedOperands][2], where the kernel was compiled to count
   int Nq = 0, Nk = 0, heads = 0;

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <thread>
 
 #include "engine/error.h"
 #include "kernels/arguments.h"
 #include "kernels/host/cuda.h"
 #include "kernels/host/libraries.h"
+#include "kernels/host/standard.h"
 
 namespace flashscope::gpu {
 namespace {
@@ -148,8 +151,9 @@ struct Inputs {
 std::int64_t median_index(std::size_t n) { return static_cast<std::int64_t>(n / 2); }
 
 // Times of single launches, in seconds, sorted.
-std::vector<double> time_launches(const Kernel& kernel, Arguments arguments, const std::vector<Inputs>& inputs,
-                                  int init_blocks, int repeats, const Stream& stream, const std::stop_token& stop) {
+std::vector<double> time_launches(const Kernel& kernel, const std::function<void(const Arguments&)>& launch,
+                                  Arguments arguments, const std::vector<Inputs>& inputs, int init_blocks, int repeats,
+                                  const Stream& stream, const std::stop_token& stop) {
   std::vector<double> seconds;
   const Event begin, end;
   const auto once = [&](int n) {
@@ -157,7 +161,7 @@ std::vector<double> time_launches(const Kernel& kernel, Arguments arguments, con
     inputs[static_cast<std::size_t>(n) % inputs.size()].put_into(arguments);
     kernel.init(arguments, init_blocks, stream);
     FLASHSCOPE_CUDA(cudaEventRecord(begin, stream));
-    kernel.launch(arguments, stream);
+    launch(arguments);
     FLASHSCOPE_CUDA(cudaEventRecord(end, stream));
     FLASHSCOPE_CUDA(cudaEventSynchronize(end));
     float milliseconds = 0;
@@ -198,15 +202,18 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
   FLASHSCOPE_CUDA(cudaSetDevice(device.index));
 
   // Refused before anything is allocated, where it cannot fit.
-  const bool flash1 = !plan.init_entry.empty(), each = recipe.normalised() == Normalise::each;
+  const bool standard = recipe.algorithm == Algorithm::standard;
+  const bool flash1 = recipe.algorithm == Algorithm::flash1, each = recipe.normalised() == Normalise::each;
   const std::int64_t rows = shape.heads * shape.Nq, element = size_of(shape.type);
   const std::int64_t tensors = problem.Q().bytes() + problem.K().bytes() + problem.V().bytes();
-  const std::int64_t outputs = rows * (shape.dv * element + 4) + (flash1 ? rows * (shape.dv + 2) * 4 : 0);
+  const std::int64_t outputs = rows * (shape.dv * element + 4) + (flash1 ? rows * (shape.dv + 2) * 4 : 0) +
+                               (standard ? 2 * rows * shape.Nk * element : 0);
   std::size_t free_bytes = 0, total_bytes = 0;
   FLASHSCOPE_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
   if (tensors + outputs > static_cast<std::int64_t>(free_bytes))
     throw InputError("run on the GPU",
-                     fmt::format("{} bytes of Q, K, V and {} of outputs and running state", tensors, outputs),
+                     fmt::format("{} bytes of Q, K, V and {} of {}", tensors, outputs,
+                                 standard ? "O, S and P (Nq x Nk a head)" : "outputs and running state"),
                      fmt::format("at most {} bytes, free on {}", free_bytes, device.name));
   const int sets = static_cast<int>(std::clamp<std::int64_t>(
       std::min(2 * device.limits.l2_bytes, static_cast<std::int64_t>(free_bytes) / 2 - outputs) / tensors, 1, 8));
@@ -234,7 +241,7 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
     inputs.push_back({copy(inputs[0].Q, tensor_pool, stream), copy(inputs[0].K, tensor_pool, stream),
                       copy(inputs[0].V, tensor_pool, stream)});
 
-  DeviceMemory O, LSE, running_O, m, l;
+  DeviceMemory O, LSE, running_O, m, l, S, P;
   const auto output = [&](std::int64_t bytes) {
     DeviceMemory memory(bytes, run_pool, stream);
     FLASHSCOPE_CUDA(cudaMemsetAsync(memory.as<void>(), 0xff, static_cast<std::size_t>(bytes), stream));  // NaN
@@ -249,12 +256,25 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
     arguments.running_O = running_O.as<float>(), arguments.m = m.as<float>(), arguments.l = l.as<float>();
   }
 
+  std::optional<MatrixProducts> products;
+  if (standard) {
+    S = output(rows * shape.Nk * element), P = output(rows * shape.Nk * element);
+    arguments.S = S.as<void>(), arguments.P = P.as<void>();
+    products.emplace(stream, run_pool);
+  }
+  const auto launch = [&](const Arguments& with) {
+    if (standard) products->scores(with, shape);
+    Arguments scaled = with;
+    if (standard) scaled.scale = 1;  // S has it already
+    kernel.launch(scaled, stream);
+    if (standard) products->output(with, shape);
+  };
   const int init_blocks = 4 * device.limits.sms;
   const std::vector<double> seconds =
-      time_launches(kernel, arguments, inputs, init_blocks, std::max(options.repeats, 1), stream, stop);
+      time_launches(kernel, launch, arguments, inputs, init_blocks, std::max(options.repeats, 1), stream, stop);
 
   Report report;
-  report.device = device.name, report.kernel = plan.entry;
+  report.device = device.name, report.kernel = standard ? "cuBLAS, softmax_rows, cuBLAS" : plan.entry;
   report.shape = shape, report.recipe = recipe, report.tensor_bytes = tensors;
   report.traffic = counted(Schedule(shape, problem.mask, recipe));
   GpuFigures figures;
@@ -288,7 +308,7 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
     }
   }
 
-  if (options.count) {
+  if (options.count && !standard) {  // cuBLAS does not count
     const LaunchPlan counting = plan_launch(problem, recipe, options.kernel, true, device.limits, options.tuning);
     const Kernel counter(counting, device);
     const DeviceMemory counts(2 * kOperands * 8, statistics_pool, stream);

@@ -43,7 +43,7 @@ struct GpuRunOptions {
   KernelChoice kernel = KernelChoice::automatic;
   CheckRows check;
   int threads = 0;    // of the check against float64
-  bool count = true;  // one more launch, of the kernel that counts its bytes
+  bool count = true;  // one more launch, of the kernel that counts its bytes; not with standard
   int repeats = 20;   // timed launches, fewer where one takes long
   Tuning tuning;
 };

@@ -34,7 +34,6 @@ std::string why_not_mma(const Problem& problem, const Recipe& recipe) {
 
 void check_supported(const Problem& problem, const Recipe& recipe) {
   const Shape shape = problem.shape();
-  if (recipe.algorithm == Algorithm::standard) refuse("algorithm standard", "flash1 or flash2 (not built yet)");
   if (shape.type == DType::float64) refuse("float64", "float32, float16 or bfloat16: float64 runs on the CPU");
   if (recipe.defect != Defect::none) refuse("defect " + defect_text(recipe), "none: defects run on the CPU");
   if (recipe.numerators == Numerators::tile) refuse("--numerators tile", "running: the other runs on the CPU");
@@ -89,7 +88,12 @@ LaunchPlan plan_launch(const Problem& problem, const Recipe& recipe, KernelChoic
   define("COUNT", count ? 1 : 0);
 
   std::string buffers;
-  if (mma) {
+  if (recipe.algorithm == Algorithm::standard) {
+    plan.code.file = "softmax.cu", plan.entry = "softmax_rows";
+    plan.threads = kSimpleThreads, plan.blocks = shape.heads * shape.Nq;
+    plan.shared_bytes = 4 * (shape.Nk + kSimpleThreads / 32);
+    buffers = fmt::format("a row of S of {} keys and the warps' parts", shape.Nk);
+  } else if (mma) {
     plan.code.file = "flash2_mma.cu", plan.entry = "flash2_mma";
     const int warps = tuning.warps > 0 ? tuning.warps : choose_warps(Br, Bc, dv);
     const auto shared = [&](int stages) { return 2 * std::max(Br * d + stages * Bc * (d + dv), Br * dv); };

@@ -53,10 +53,29 @@ Nvrtc open_nvrtc() {
   return n;
 }
 
+Cublas open_cublas() {
+  const Library library("cuBLAS, needed for standard attention on the GPU,",
+                        {"libcublas.so.13", "libcublas.so.12", "libcublas.so"},
+                        "install CUDA 12.8 or newer (package libcublas), or put its folder on LD_LIBRARY_PATH");
+  Cublas c;
+  library.find(c.create, "cublasCreate_v2");
+  library.find(c.destroy, "cublasDestroy_v2");
+  library.find(c.set_stream, "cublasSetStream_v2");
+  library.find(c.set_workspace, "cublasSetWorkspace_v2");
+  library.find(c.gemm_strided_batched, "cublasGemmStridedBatchedEx");
+  library.find(c.get_status_string, "cublasGetStatusString");
+  return c;
+}
+
 }  // namespace
 
 const Nvrtc& nvrtc() {
   static const Nvrtc library = open_nvrtc();
+  return library;
+}
+
+const Cublas& cublas() {
+  static const Cublas library = open_cublas();
   return library;
 }
 

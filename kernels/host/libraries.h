@@ -2,6 +2,7 @@
 // them. Types come from the library's own header; one that is missing costs one line that says how to get it.
 #pragma once
 
+#include <cublas_v2.h>
 #include <nvrtc.h>
 
 #include <stdexcept>
@@ -29,5 +30,21 @@ struct Nvrtc {
   std::string version_text;  // "13.0"
 };
 const Nvrtc& nvrtc();  // throws Missing
+
+// cuBLAS, for the matrix products of standard attention.
+struct Cublas {
+  decltype(&cublasCreate_v2) create;
+  decltype(&cublasDestroy_v2) destroy;
+  decltype(&cublasSetStream_v2) set_stream;
+  decltype(&cublasSetWorkspace_v2) set_workspace;
+  // The header overloads this one in C++.
+  cublasStatus_t (*gemm_strided_batched)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k,
+                                         const void* alpha, const void* A, cudaDataType, int lda, long long A_stride,
+                                         const void* B, cudaDataType, int ldb, long long B_stride, const void* beta,
+                                         void* C, cudaDataType, int ldc, long long C_stride, int batch,
+                                         cublasComputeType_t, cublasGemmAlgo_t);
+  decltype(&cublasGetStatusString) get_status_string;
+};
+const Cublas& cublas();  // throws Missing
 
 }  // namespace flashscope::gpu

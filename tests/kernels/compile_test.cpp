@@ -51,6 +51,7 @@ std::vector<Item> menu() {
   for (const int type : {0, 1, 2}) {
     add("flash2_simple.cu", {{"TYPE", type}, {"BAND", 1}});
     add("flash1.cu", {{"TYPE", type}, {"EACH", 1}});
+    add("softmax.cu", {{"TYPE", type}, {"BAND", 1}});
   }
   add("flash2_simple.cu", {{"TYPE", 0},
                            {"BR", 7},
