@@ -163,7 +163,7 @@ __device__ inline bool row_is_empty(const Arguments& a, int head, int r) {
 }
 
 // finish and store of rows [row0, row0 + rows): O / l, LSE = m + ln l, the policy for empty rows. One warp a row.
-__device__ inline void finish(const float* O, const RowState& s, const Arguments& a, int head, int row0, int rows) {
+__device__ inline void finish(const float* O, RowState& s, const Arguments& a, int head, int row0, int rows) {
   const Element* V = static_cast<const Element*>(a.V) + static_cast<long long>(head / a.group) * a.Nk * DV;
   for (int r = threadIdx.x / 32; r < rows; r += kWarps) {
     const long long row = static_cast<long long>(head) * a.Nq + row0 + r;
@@ -179,6 +179,9 @@ __device__ inline void finish(const float* O, const RowState& s, const Arguments
       }
       static_cast<Element*>(a.O)[row * DV + e] = from_float(x);
     }
-    if (threadIdx.x % 32 == 0) a.LSE[row] = policy ? -infinity() : s.m[r] + logf(s.l[r]);
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) s.l[r] = policy ? -infinity() : s.m[r] + logf(s.l[r]);
   }
+  __syncthreads();  // LSE goes out side by side: the hardware counts lone 4-byte stores as more
+  for (int r = threadIdx.x; r < rows; r += kThreads) a.LSE[static_cast<long long>(head) * a.Nq + row0 + r] = s.l[r];
 }

@@ -9,6 +9,17 @@
 
 namespace flashscope {
 
+// Read from the hardware's counters, in bytes; the L2 and DRAM start cold (a read-only sweep of 4 x L2 goes before).
+struct HardwareFigures {
+  double l2_read = 0, l2_written = 0;      // between the L2 and the SMs; stores include spilled registers
+  double dram_read = 0, dram_written = 0;  // dirty lines that stay in the L2 are swept out and counted
+  double l2_hit_percent = 0;
+  double occupancy_percent = 0;  // warps on an SM, of the most it can hold
+  double tensor_percent = 0;     // of the tensor pipes' peak
+  double bank_conflicts = 0;
+  int passes = 0;  // how often the kernel was run for it
+};
+
 struct GpuFigures {
   // Time of one launch, measured by events after a warm-up; `input_sets` copies of Q, K, V take turns.
   double median = 0, fastest = 0, slowest = 0;  // seconds
@@ -28,6 +39,9 @@ struct GpuFigures {
   std::int64_t peak_run_bytes = 0, peak_statistics_bytes = 0, peak_tensor_bytes = 0;
 
   std::optional<Traffic> counted;  // bytes, added up in the kernel, one thread a tile copy
+
+  std::optional<HardwareFigures> measured;
+  std::string not_measured;  // why there is none
 };
 
 }  // namespace flashscope

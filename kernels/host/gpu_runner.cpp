@@ -13,6 +13,7 @@
 #include "kernels/arguments.h"
 #include "kernels/host/cuda.h"
 #include "kernels/host/libraries.h"
+#include "kernels/host/meters.h"
 #include "kernels/host/standard.h"
 
 namespace flashscope::gpu {
@@ -306,6 +307,19 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
       report.O.reserve(bits.size());
       for (const std::uint16_t b : bits) report.O.push_back(to_float(b));
     }
+  }
+
+  if (options.measure) {
+    inputs[0].put_into(arguments);
+    try {
+      figures.measured = measure(
+          device.index, device.architecture, statistics_pool, stream,
+          [&] { kernel.init(arguments, init_blocks, stream); }, [&] { launch(arguments); });
+    } catch (const Missing& missing) {
+      figures.not_measured = missing.what();
+    }
+  } else {
+    figures.not_measured = "not asked for";
   }
 
   if (options.count && !standard) {  // cuBLAS does not count

@@ -3,40 +3,30 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <initializer_list>
-
 namespace flashscope::gpu {
+SharedLibrary::SharedLibrary(const char* what, std::initializer_list<const char*> names, const char* remedy,
+                             bool global)
+    : what_(what), remedy_(remedy) {
+  for (const char* folder : {"", FLASHSCOPE_CUDA_LIBRARIES "/", "/usr/local/cuda/lib64/"}) {
+    for (const char* name : names) {
+      handle_ = dlopen((std::string(folder) + name).c_str(), RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
+      if (handle_) return;
+    }
+  }
+  throw Missing(fmt::format("{} is missing ({} not found): {}", what, *names.begin(), remedy));
+}
+
+void* SharedLibrary::symbol(const char* name) const {
+  void* found = dlsym(handle_, name);
+  if (!found) throw Missing(fmt::format("{} is too old (no {}): {}", what_, name, remedy_));
+  return found;
+}
+
 namespace {
 
-// Opened by its name as the loader finds it, else from the toolkit that the program was built with, or the usual place.
-class Library {
- public:
-  Library(const char* what, std::initializer_list<const char*> names, const char* remedy)
-      : what_(what), remedy_(remedy) {
-    for (const char* folder : {"", FLASHSCOPE_CUDA_LIBRARIES "/", "/usr/local/cuda/lib64/"}) {
-      for (const char* name : names) {
-        handle_ = dlopen((std::string(folder) + name).c_str(), RTLD_NOW | RTLD_LOCAL);
-        if (handle_) return;
-      }
-    }
-    throw Missing(fmt::format("{} is missing ({} not found): {}", what, *names.begin(), remedy));
-  }
-
-  template <class Function>
-  void find(Function& function, const char* name) const {
-    function = reinterpret_cast<Function>(dlsym(handle_, name));
-    if (!function) throw Missing(fmt::format("{} is too old (no {}): {}", what_, name, remedy_));
-  }
-
- private:
-  void* handle_ = nullptr;  // stays open: functions of it are kept
-  const char* what_;
-  const char* remedy_;
-};
-
 Nvrtc open_nvrtc() {
-  const Library library("NVRTC, CUDA's run-time compiler,", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
-                        "install CUDA 12.8 or newer (package cuda-nvrtc), or put its folder on LD_LIBRARY_PATH");
+  const SharedLibrary library("NVRTC, CUDA's run-time compiler,", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
+                              "install CUDA 12.8 or newer (package cuda-nvrtc), or put its folder on LD_LIBRARY_PATH");
   Nvrtc n;
   library.find(n.get_error_string, "nvrtcGetErrorString");
   library.find(n.version, "nvrtcVersion");
@@ -54,9 +44,9 @@ Nvrtc open_nvrtc() {
 }
 
 Cublas open_cublas() {
-  const Library library("cuBLAS, needed for standard attention on the GPU,",
-                        {"libcublas.so.13", "libcublas.so.12", "libcublas.so"},
-                        "install CUDA 12.8 or newer (package libcublas), or put its folder on LD_LIBRARY_PATH");
+  const SharedLibrary library("cuBLAS, needed for standard attention on the GPU,",
+                              {"libcublas.so.13", "libcublas.so.12", "libcublas.so"},
+                              "install CUDA 12.8 or newer (package libcublas), or put its folder on LD_LIBRARY_PATH");
   Cublas c;
   library.find(c.create, "cublasCreate_v2");
   library.find(c.destroy, "cublasDestroy_v2");

@@ -5,6 +5,7 @@
 #include <cublas_v2.h>
 #include <nvrtc.h>
 
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 
@@ -14,6 +15,23 @@ namespace flashscope::gpu {
 class Missing : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+// Opened by its name as the loader finds it, else from the toolkit that the program was built with, or from the usual
+// place. Stays open. Throws Missing.
+class SharedLibrary {
+ public:
+  SharedLibrary(const char* what, std::initializer_list<const char*> names, const char* remedy, bool global = false);
+  template <class Function>
+  void find(Function& function, const char* name) const {
+    function = reinterpret_cast<Function>(symbol(name));
+  }
+
+ private:
+  void* symbol(const char* name) const;
+  void* handle_ = nullptr;
+  const char* what_;
+  const char* remedy_;
 };
 
 // NVRTC, the run-time compiler. Needs neither a GPU nor a driver.
