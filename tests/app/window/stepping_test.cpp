@@ -56,16 +56,20 @@ TEST_F(WindowTest, KeysGoByTileToTheEndsAndReset) {
   EXPECT_EQ(K(), 0);
 }
 
+// As a person types: what is set by the program would be put back by the next refresh.
+void type(QLineEdit& edit, const QString& text) {
+  edit.setFocus();
+  edit.selectAll();
+  QTest::keyClicks(&edit, text);
+}
+
 TEST_F(WindowTest, StepIsTypedWithAllItsDigits) {
   auto* edit = find<QLineEdit>("step");
-  edit->setFocus();
-  edit->setText("12,3");
-  edit->setText("123");
+  type(*edit, "1,23");
   QTest::keyClick(edit, Qt::Key_Return);
   ASSERT_TRUE(settle());
   EXPECT_EQ(K(), 123);
-  edit->setFocus();
-  edit->setText("999999999999");
+  type(*edit, "999999999999");
   QTest::keyClick(edit, Qt::Key_Return);
   ASSERT_TRUE(settle());
   EXPECT_EQ(K(), document().stage().schedule->steps());
@@ -73,9 +77,8 @@ TEST_F(WindowTest, StepIsTypedWithAllItsDigits) {
 
 TEST_F(WindowTest, PlainKeysBelongToTheFieldThatHasTheFocus) {
   auto* edit = find<QLineEdit>("step");
-  edit->setFocus();
-  edit->setText("45");
   const std::int64_t before = K();
+  type(*edit, "45");
   QTest::keyClick(edit, Qt::Key_Left);
   ASSERT_TRUE(settle());
   EXPECT_EQ(K(), before);
