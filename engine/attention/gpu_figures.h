@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/attention/ledger.h"
 
@@ -19,6 +20,25 @@ struct HardwareFigures {
   double bank_conflicts = 0;
   int passes = 0;  // how often the kernel was run for it
 };
+
+// When each tile was worked on and by which SM, written down by the kernel's blocks of threads themselves: measured by
+// the device's global timer. flash1 shows its idle SMs here, a causal mask its uneven load.
+struct Timeline {
+  struct Span {
+    int sm = 0;
+    std::int64_t block = 0;  // of threads
+    std::int64_t head = 0, i = 0;
+    std::int64_t j = -1;                    // -1: no tile, a row of S (standard), or flash1's finish
+    std::int64_t start_ns = 0, end_ns = 0;  // since the first start
+  };
+  std::vector<Span> spans;        // by SM, then start
+  int sms = 0;                    // of the device, those that idle included
+  std::int64_t lost = 0;          // spans beyond the buffer
+  std::int64_t tick_ns = 0;       // the smallest step of the timer that was seen
+  std::int64_t duration() const;  // ns, to the last end
+};
+// In the format of chrome://tracing and Perfetto: a process is the device, a thread an SM, arguments the tile's place.
+std::string chrome_trace(const Timeline& timeline, const std::string& device);
 
 struct GpuFigures {
   // Time of one launch, measured by events after a warm-up; `input_sets` copies of Q, K, V take turns.
@@ -39,6 +59,8 @@ struct GpuFigures {
   std::int64_t peak_run_bytes = 0, peak_statistics_bytes = 0, peak_tensor_bytes = 0;
 
   std::optional<Traffic> counted;  // bytes, added up in the kernel, one thread a tile copy
+
+  std::optional<Timeline> timeline;  // of one launch, of the kernel that was compiled to write it down
 
   std::optional<HardwareFigures> measured;
   std::string not_measured;  // why there is none

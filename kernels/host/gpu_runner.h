@@ -42,10 +42,11 @@ struct GpuRunOptions {
   int device = 0;
   KernelChoice kernel = KernelChoice::automatic;
   CheckRows check;
-  int threads = 0;       // of the check against float64
-  bool count = true;     // one more launch, of the kernel that counts its bytes; not with standard
-  bool measure = false;  // read the hardware's counters; where they cannot be read, the report says why
-  int repeats = 20;      // timed launches, fewer where one takes long
+  int threads = 0;        // of the check against float64
+  bool count = true;      // one more launch, of the kernel that counts its bytes; not with standard
+  bool measure = false;   // read the hardware's counters; where they cannot be read, the report says why
+  bool timeline = false;  // one more launch, of the kernel that writes down when each tile was worked on
+  int repeats = 20;       // timed launches, fewer where one takes long
   Tuning tuning;
 };
 
