@@ -1,8 +1,8 @@
-// The closed forms of ledger.h. They read shape, mask and recipe only, never the walk: what `counted`
+// The closed forms of ledger.h and closed_form.h. They read shape, mask and recipe only, never the walk: what `counted`
 // adds up tile by tile must come out here from floor sums.
-#include <algorithm>
+#include "engine/attention/closed_form.h"
 
-#include "engine/attention/ledger.h"
+#include <algorithm>
 
 namespace flashscope {
 namespace {
@@ -87,32 +87,73 @@ std::int64_t plane_elements(const Plane& plane, const Sums& sums) {
   return plane.cols == 1 ? sums.br : sums.area;
 }
 
-std::int64_t mask_elements(const Mask& mask, const Sums& sums) {
-  return (mask.keep ? plane_elements(*mask.keep, sums) : 0) + (mask.bias ? plane_elements(*mask.bias, sums) : 0);
-}
+// What one head moves, in both unit systems.
+class Entries {
+ public:
+  Entries(ClosedForm& form, const Shape& shape, const Mask& mask) : form_(form), mask_(mask) {
+    element_ = size_of(shape.type);
+    accumulator_ = shape.type == DType::float64 ? 8 : 4;
+  }
+  // m, l, LSE and flash1's running O have the accumulator's type, Q K V S P and the O that is left the problem's.
+  void add(Operand operand, const Moved& moved) { put(operand, moved, element_); }
+  void add_accumulators(Operand operand, const Moved& moved) { put(operand, moved, accumulator_); }
+  void add_masks(const Sums& sums) {
+    if (mask_.keep) put(Operand::mask, {plane_elements(*mask_.keep, sums), 0}, 1);
+    if (mask_.bias) put(Operand::bias, {plane_elements(*mask_.bias, sums), 0}, mask_.bias->element_bytes);
+  }
 
-bool has_closed_form(const Mask& mask, const Recipe& recipe) {
-  return recipe.algorithm == Algorithm::standard || recipe.skip != Skip::all || mask.structural_only();
-}
+ private:
+  void put(Operand operand, const Moved& moved, std::int64_t size) {
+    form_.elements[operand] += moved;
+    form_.bytes[operand] += {moved.read * size, moved.written * size};
+  }
+  ClosedForm& form_;
+  const Mask& mask_;
+  std::int64_t element_ = 0, accumulator_ = 0;
+};
 
-// One head. Precondition: has_closed_form.
-Moved closed_form(const Shape& shape, const Mask& mask, const Recipe& recipe) {
+ClosedForm one_head(const Shape& shape, const Mask& masks, const Recipe& recipe) {
+  using enum Operand;
   const auto [Nq, Nk, d, dv] = std::array{shape.Nq, shape.Nk, shape.d, shape.dv};
+  ClosedForm form;
+  Entries entries(form, shape, masks);
   if (recipe.algorithm == Algorithm::standard) {
     const std::int64_t strips = ceil_div(Nq, recipe.Br);
-    const Sums sums{strips, Nq, strips * Nk, Nq * Nk, Nk};
-    return {Nq * d + Nk * (d + dv) + 2 * Nq * Nk + mask_elements(mask, sums), Nq * dv + 2 * Nq * Nk};
+    entries.add(Q, {Nq * d, 0});
+    entries.add(K, {Nk * d, 0});
+    entries.add(V, {Nk * dv, 0});
+    entries.add(O, {0, Nq * dv});
+    entries.add(S, {Nq * Nk, Nq * Nk});
+    entries.add(P, {Nq * Nk, Nq * Nk});
+    entries.add_masks({strips, Nq, strips * Nk, Nq * Nk, Nk});
+    form.tiles = strips, form.cells = Nq * Nk;
+    return form;
   }
-  const Sums sums = tile_sums(shape, mask, recipe);
-  Moved moved;
+  const Sums sums = tile_sums(shape, masks, recipe);
+  form.tiles = sums.tiles, form.cells = sums.area;
+  entries.add_masks(sums);
   if (recipe.algorithm == Algorithm::flash2) {
-    moved = {Nq * d + sums.bc * (d + dv), Nq * (dv + 1)};
-  } else {
-    moved = {sums.column_keys * (d + dv) + sums.br * (d + dv + 2), sums.br * (dv + 2)};
-    if (recipe.normalised() == Normalise::end) moved += {Nq * (dv + 2), Nq * (dv + 1)};
+    entries.add(Q, {Nq * d, 0});
+    entries.add(K, {sums.bc * d, 0});
+    entries.add(V, {sums.bc * dv, 0});
+    entries.add(O, {0, Nq * dv});
+    entries.add_accumulators(LSE, {0, Nq});
+    return form;
   }
-  moved.read += mask_elements(mask, sums);
-  return moved;
+  entries.add(Q, {sums.br * d, 0});
+  entries.add(K, {sums.column_keys * d, 0});
+  entries.add(V, {sums.column_keys * dv, 0});
+  entries.add_accumulators(O, {sums.br * dv, sums.br * dv});
+  entries.add_accumulators(m, {sums.br, sums.br});
+  entries.add_accumulators(l, {sums.br, sums.br});
+  if (recipe.normalised() == Normalise::end) {
+    entries.add_accumulators(O, {Nq * dv, 0});
+    entries.add_accumulators(m, {Nq, 0});
+    entries.add_accumulators(l, {Nq, 0});
+    entries.add(O, {0, Nq * dv});
+    entries.add_accumulators(LSE, {0, Nq});
+  }
+  return form;
 }
 
 std::string formula_text(const Mask& mask, const Recipe& recipe) {
@@ -136,9 +177,28 @@ std::string formula_text(const Mask& mask, const Recipe& recipe) {
   return text;
 }
 
-Moved times(const Moved& moved, std::int64_t heads) { return {moved.read * heads, moved.written * heads}; }
-
 }  // namespace
+
+bool has_closed_form(const Mask& mask, const Recipe& recipe) {
+  return recipe.algorithm == Algorithm::standard || recipe.skip != Skip::all || mask.structural_only();
+}
+
+ClosedForm closed_form(const Shape& shape, const Mask& mask, const Recipe& recipe) {
+  ClosedForm form = one_head(shape, mask, recipe);
+  const std::int64_t heads = shape.heads;
+  if (heads == 1) return form;
+  for (Traffic* traffic : {&form.elements, &form.bytes})
+    for (Moved& moved : traffic->by_operand) moved.read *= heads, moved.written *= heads;
+  form.tiles *= heads, form.cells *= heads;
+  return form;
+}
+
+std::int64_t band_cells(const Shape& shape, const Mask& mask) {
+  // In tiles of one score the visible scores are what is visited.
+  Recipe each;
+  each.Br = each.Bc = 1;
+  return shape.heads * tile_sums(shape, mask, each).area;
+}
 
 Formula formula(const Schedule& schedule) {
   const Mask& mask = schedule.mask();
@@ -146,7 +206,7 @@ Formula formula(const Schedule& schedule) {
   Formula result;
   result.text = formula_text(mask, recipe);
   if (has_closed_form(mask, recipe)) {
-    result.elements = times(closed_form(schedule.shape(), mask, recipe), schedule.shape().heads);
+    result.elements = closed_form(schedule.shape(), mask, recipe).elements.total();
   } else {
     result.reason =
         "skip all with a mask from a file: which tiles are visited depends on the file's values, so there is no closed "
@@ -156,24 +216,21 @@ Formula formula(const Schedule& schedule) {
 }
 
 std::int64_t formula_tiles(const Schedule& schedule) {
-  const Recipe& recipe = schedule.recipe();
-  const Shape& shape = schedule.shape();
-  if (!has_closed_form(schedule.mask(), recipe)) return -1;
-  if (recipe.algorithm == Algorithm::standard) return shape.heads * ceil_div(shape.Nq, recipe.Br);
-  return shape.heads * tile_sums(shape, schedule.mask(), recipe).tiles;
+  if (!has_closed_form(schedule.mask(), schedule.recipe())) return -1;
+  return closed_form(schedule.shape(), schedule.mask(), schedule.recipe()).tiles;
 }
 
 Moved standard_elements(const Shape& shape) {
   Recipe recipe;
   recipe.algorithm = Algorithm::standard;
-  return times(closed_form(shape, {}, recipe), shape.heads);
+  return closed_form(shape, {}, recipe).elements.total();
 }
 
 Saving saving(const Schedule& schedule) {
   const Shape& shape = schedule.shape();
   Saving result;
   result.standard = standard_elements(shape).total();
-  result.unmasked = shape.heads * closed_form(shape, {}, schedule.recipe()).total();
+  result.unmasked = closed_form(shape, {}, schedule.recipe()).elements.total().total();
   const std::optional<Moved> run = formula(schedule).elements;
   result.run = run ? run->total() : counted(schedule).elements.total().total();
   return result;
