@@ -56,9 +56,9 @@ class Bytes {
 std::unique_ptr<Bytes> file_bytes(const std::filesystem::path& path, std::int64_t offset);
 // The inflated bytes of a member. `where` is for messages.
 std::unique_ptr<Bytes> zip_bytes(const std::filesystem::path& path, const ZipPlace& place, std::string where);
-// The members whose names end in ".npy"; the names of others are told to `other`.
+// The members whose names are `wanted`, which is asked of each.
 std::vector<ZipMember> zip_members(const std::filesystem::path& path, std::int64_t file_size,
-                                   const std::function<void(const std::string&)>& other);
+                                   const std::function<bool(const std::string&)>& wanted);
 
 Directory npy_directory(const std::filesystem::path& path, std::int64_t file_size);
 Directory npz_directory(const std::filesystem::path& path, std::int64_t file_size);
@@ -73,7 +73,8 @@ struct NpyHeader {
 NpyHeader read_npy_header(Bytes& bytes, std::int64_t total, const std::string& where);
 // Throws unless the data are exactly the bytes that the header's shape and type claim.
 void check_npy_size(const NpyHeader& header, std::int64_t total, const std::string& where);
-std::string npy_header(ElementType type, std::span<const std::int64_t> shape);
+std::string npy_header(ElementType type,  // a float, boolean or int64
+                       std::span<const std::int64_t> shape);
 
 // Elements of a shape, or nothing if the product (of the dimensions that are not 0) passes 2^62.
 std::optional<std::int64_t> checked_elements(std::span<const std::int64_t> shape);

@@ -249,8 +249,11 @@ Directory npy_directory(const std::filesystem::path& path, std::int64_t file_siz
 }
 
 std::string npy_header(ElementType type, std::span<const std::int64_t> shape) {
-  std::string text =
-      fmt::format("{{'descr': '<f{}', 'fortran_order': False, 'shape': {}, }}", size_of(type), shape_text(shape));
+  const std::string descr = type == ElementType::boolean    ? "|b1"
+                            : type == ElementType::bfloat16 ? "<V2"
+                            : type == ElementType::int64    ? "<i8"
+                                                            : fmt::format("<f{}", size_of(type));
+  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, shape_text(shape));
   text.append(63 - (10 + text.size()) % 64, ' ');  // data start on a multiple of 64 bytes, after the newline
   text += '\n';
   std::string header("\x93NUMPY\x01\x00", 8);

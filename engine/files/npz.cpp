@@ -52,6 +52,7 @@ Directory npz_directory(const std::filesystem::path& path, std::int64_t file_siz
   bool pytorch = false;
   const auto members = zip_members(path, file_size, [&](const std::string& name) {
     pytorch |= name.ends_with("/data.pkl");  // torch.save writes a zip as well
+    return name.ends_with(".npy");
   });
   if (members.empty() && pytorch)
     throw InputError(path.string(), "a PyTorch checkpoint", "an .npz or .safetensors, as flashscope_dump.py writes");

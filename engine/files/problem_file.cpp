@@ -9,6 +9,7 @@
 #include "engine/error.h"
 #include "engine/files/formats.h"
 #include "engine/files/loading.h"
+#include "engine/files/session_file.h"
 
 namespace flashscope {
 namespace {
@@ -424,7 +425,15 @@ class Loader {
 }  // namespace
 
 LoadedProblem load_problem(const ProblemFiles& files, std::stop_token stop, const ReadProgress& progress) {
-  return Loader(files, std::move(stop), progress).load();
+  if (files.input.empty() || !is_session(files.input)) return Loader(files, std::move(stop), progress).load();
+  // A session is an .npz with what the arrays do not say beside them; what is asked for here wins.
+  const SessionOutline outline = read_session_outline(files.input);
+  if (!outline.has_problem) throw InputError(files.input.string(), "a session of reports only", "one with a problem");
+  ProblemFiles wanted = files;
+  if (!wanted.scale && !wanted.names.contains("scale")) wanted.scale = outline.scale;
+  if (wanted.causal == Causal::none && !wanted.window)
+    wanted.causal = outline.mask.causal, wanted.window = outline.mask.window;
+  return Loader(wanted, std::move(stop), progress).load();
 }
 
 }  // namespace flashscope

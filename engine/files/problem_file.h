@@ -17,7 +17,7 @@ enum class Layout { hnd, nhd };  // (batch,) heads, N, d   or   (batch,) N, head
 enum class MaskMeans { keep, drop };
 
 struct ProblemFiles {
-  std::filesystem::path input;       // one .npz or .safetensors; or empty and:
+  std::filesystem::path input;       // one .npz, .safetensors or session; or empty and:
   std::filesystem::path q, k, v;     // three .npy
   std::filesystem::path mask, bias;  // optional, of their own
   // Role -> array name in `input`; "" leaves the role out. Roles: q k v mask bias scale o lse.

@@ -1,15 +1,13 @@
-// Writing .npy and .npz. A file is written beside its place and renamed when it is whole, so that a
-// failure leaves what was there.
+// Writing .npy and .npz.
 #include <fmt/format.h>
-#include <minizip/zip.h>
 
 #include <array>
 #include <bit>
 #include <cerrno>
 #include <cstdio>
-#include <system_error>
 
 #include "engine/files/formats.h"
+#include "engine/files/zip_writer.h"
 
 namespace flashscope {
 namespace {
@@ -41,74 +39,29 @@ void write_array(const OutArray& array, const Write& write) {
   }
 }
 
-[[noreturn]] void cannot_write(const std::filesystem::path& path, int error) {
-  throw InputError(path.string(), error ? std::generic_category().message(error) : "a write that failed",
-                   "a place that can be written");
-}
-
-// Removes the unfinished file unless it was renamed to its place.
-class PartFile {
- public:
-  explicit PartFile(const std::filesystem::path& path) : path_(path), part_(path.string() + ".part") {}
-  ~PartFile() {
-    std::error_code ignored;
-    if (!done_) std::filesystem::remove(part_, ignored);
-  }
-  PartFile(const PartFile&) = delete;
-  PartFile& operator=(const PartFile&) = delete;
-  const std::string& name() const { return part_; }
-  void rename() {
-    std::error_code error;
-    std::filesystem::rename(part_, path_, error);
-    if (error) cannot_write(path_, error.value());
-    done_ = true;
-  }
-
- private:
-  std::filesystem::path path_;
-  std::string part_;
-  bool done_ = false;
-};
-
 }  // namespace
 
 void write_npy(const std::filesystem::path& path, const OutArray& array) {
   check(array, path);
-  PartFile part(path);
+  files::PartFile part(path);
   std::FILE* file = std::fopen(part.name().c_str(), "wb");
-  if (!file) cannot_write(path, errno);
+  if (!file) files::cannot_write(path, errno);
   bool good = true;
   write_array(array, [&](const void* data, std::size_t bytes) { good &= std::fwrite(data, 1, bytes, file) == bytes; });
   good &= std::fclose(file) == 0;
-  if (!good) cannot_write(path, errno);
+  if (!good) files::cannot_write(path, errno);
   part.rename();
 }
 
 void write_npz(const std::filesystem::path& path, std::span<const OutArray> arrays) {
   for (const OutArray& array : arrays) check(array, path);
-  PartFile part(path);
-  zipFile zip = zipOpen64(part.name().c_str(), APPEND_STATUS_CREATE);
-  if (!zip) cannot_write(path, errno);
-  bool good = true;
+  files::ZipWriter zip(path);
   for (const OutArray& array : arrays) {
-    zip_fileinfo info{};
-    info.dosDate = 1 << 5 | 1;  // 1980-01-01, so that equal results are equal files
-    const std::string member = array.name + ".npy";
-    const bool large = array.values.size_bytes() >= 0xffff0000;
-    good &= zipOpenNewFileInZip64(zip, member.c_str(), &info, nullptr, 0, nullptr, 0, nullptr, 0, 0, large) == ZIP_OK;
-    write_array(array, [&](const void* data, std::size_t bytes) {
-      constexpr std::size_t kMost = std::size_t{1} << 30;  // minizip counts in unsigned int
-      for (const auto* at = static_cast<const char*>(data); good && bytes > 0;) {
-        const std::size_t count = std::min(bytes, kMost);
-        good = zipWriteInFileInZip(zip, at, static_cast<unsigned>(count)) == ZIP_OK;
-        at += count, bytes -= count;
-      }
-    });
-    good &= zipCloseFileInZip(zip) == ZIP_OK;
+    zip.begin(array.name + ".npy", static_cast<std::int64_t>(array.values.size_bytes()));
+    write_array(array, [&](const void* data, std::size_t bytes) { zip.write(data, bytes); });
+    zip.end();
   }
-  good &= zipClose(zip, nullptr) == ZIP_OK;
-  if (!good) cannot_write(path, errno);
-  part.rename();
+  zip.finish();
 }
 
 }  // namespace flashscope

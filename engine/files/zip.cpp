@@ -265,7 +265,7 @@ std::unique_ptr<Bytes> zip_bytes(const std::filesystem::path& path, const ZipPla
 }
 
 std::vector<ZipMember> zip_members(const std::filesystem::path& path, std::int64_t file_size,
-                                   const std::function<void(const std::string&)>& other) {
+                                   const std::function<bool(const std::string&)>& wanted) {
   const std::string file = path.string();
   const Place directory = find_directory(path, file_size, file);
   const Raw bytes = read_at(path, directory.at, directory.size);
@@ -291,10 +291,7 @@ std::vector<ZipMember> zip_members(const std::filesystem::path& path, std::int64
     read_zip64(Record(record.take(extra), where), place.inflated == kIn64, place.compressed == kIn64, place.at == kIn64,
                place);
     record.take(comment);
-    if (!member.name.ends_with(".npy")) {
-      other(member.name);
-      continue;
-    }
+    if (!wanted(member.name)) continue;
     if (flags & 1) throw InputError(where, "an encrypted member", "a plain .npz");
     if (method != 0 && method != Z_DEFLATED)
       throw InputError(where, fmt::format("compression method {}", method),
