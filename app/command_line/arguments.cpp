@@ -62,6 +62,20 @@ void Command::option(const std::string& name, const std::string& takes, const st
     return true;
   };
   app_.add_option(name, join, help)->type_name(takes)->group(group_);
+  setters_[name] = set;
+}
+
+void Command::repeated(const std::string& name, const std::string& takes, const std::string& help, const Set& set) {
+  const auto each = [set](const CLI::results_t& words) {
+    for (const std::string& word : words) set(word);
+    return true;
+  };
+  app_.add_option(name, each, help)
+      ->type_name(takes)
+      ->group(group_)
+      ->type_size(1)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 void Command::optional_word(const std::string& name, const std::string& takes, const std::string& missing,
@@ -72,6 +86,7 @@ void Command::optional_word(const std::string& name, const std::string& takes, c
     return true;
   };
   app_.add_option(name, fill, help)->type_name(takes)->expected(0, 1)->group(group_);
+  setters_[name] = set;
 }
 
 void Command::integer(const std::string& name, const std::string& takes, const std::string& help, std::int64_t min,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -48,6 +49,8 @@ class Command {
   // The word may be missing: `missing` stands in for it.
   void optional_word(const std::string& name, const std::string& takes, const std::string& missing,
                      const std::string& help, const Set& set);
+  // May be given several times; `set` is called for each.
+  void repeated(const std::string& name, const std::string& takes, const std::string& help, const Set& set);
   void integer(const std::string& name, const std::string& takes, const std::string& help, std::int64_t min,
                std::int64_t max, const std::function<void(std::int64_t)>& set);
   void path(const std::string& name, const std::string& help, std::filesystem::path& value);
@@ -56,6 +59,8 @@ class Command {
               const Set& set);
   // An option of a later version: not listed, refused with `why`.
   void refused(const std::string& name, const std::string& why);
+  // The options declared so far that take a word, and what stores it: for sweeps over them.
+  const std::map<std::string, Set>& setters() const { return setters_; }
   // What the command does once its options are read; the result is the exit code.
   void action(std::function<int()> run);
 
@@ -63,6 +68,7 @@ class Command {
   CLI::App& app_;
   std::function<int()>& chosen_;
   std::string group_ = "Options";
+  std::map<std::string, Set> setters_;
 };
 
 }  // namespace flashscope::command_line

@@ -17,5 +17,6 @@ void add_render(Command& command);
 void add_row(Command& command);
 void add_run(Command& command);
 void add_step(Command& command);
+void add_sweep(Command& command);
 
 }  // namespace flashscope::command_line

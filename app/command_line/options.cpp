@@ -191,14 +191,15 @@ void add_shape(Command& command, ShapeOptions& options) {
 
 void add_mask(Command& command, MaskOptions& options, Recipe& recipe) {
   command.group("MASK");
-  command.optional_word("--causal", "[top-left|bottom-right]", "top-left",
-                        "key c visible to row r if c <= r; bottom-right: c <= r + Nk - Nq (default: top-left)",
-                        [&options](const std::string& word) {
-                          if (word != "top-left" && word != "bottom-right") {
-                            throw InputError("--causal", fmt::format("\"{}\"", word), "top-left or bottom-right");
-                          }
-                          options.causal = word == "top-left" ? Causal::top_left : Causal::bottom_right;
-                        });
+  command.optional_word(
+      "--causal", "[top-left|bottom-right|none]", "top-left",
+      "key c visible to row r if c <= r; bottom-right: c <= r + Nk - Nq (default: top-left)",
+      [&options](const std::string& word) {
+        if (word != "top-left" && word != "bottom-right" && word != "none") {
+          throw InputError("--causal", fmt::format("\"{}\"", word), "top-left or bottom-right, or none");
+        }
+        options.causal = word == "none" ? Causal::none : word == "top-left" ? Causal::top_left : Causal::bottom_right;
+      });
   command.option("--window", "L,R", "row r sees the keys r - L to r + R",
                  [&options](const std::string& word) { options.window = parse_window("--window", word); });
   command.path("--mask", "boolean or integer keep mask, or a float one that is added; broadcasts to (heads, Nq, Nk)",

@@ -25,12 +25,12 @@ constexpr std::array kCommands{
     Known{"count", "what moves between HBM and the chip: ledger and closed forms, no arithmetic", add_count},
     Known{"run", "the whole kernel on the CPU: O, LSE, errors, time, memory, traffic", add_run},
     Known{"step", "the state of one head after K steps, or at the next event", add_step},
+    Known{"sweep", "the ledger at every point of a product of options: table, CSV, JSON, chart", add_sweep},
     Known{"diagnose", "NaN rows, the first NaN with its stage and cause, empty rows", add_diagnose},
     Known{"render", "the stage in one state as a PNG, without a display", add_render},
     Known{"row", "the online softmax of one row of scores, chunk by chunk", add_row},
     Known{"devices", "the processors of this machine and what each can run", add_devices},
 };
-constexpr const char* kLater = "sweep";  // a command of a later version
 
 constexpr const char* kAbout =
     "flashscope: step, run and count a tiled attention kernel on your own tensors.\n"
@@ -65,7 +65,7 @@ bool is_command(int argc, char** argv) {
   if (argc < 2) return false;
   const std::string_view word = argv[1];
   const auto named = [&](const Known& known) { return word == known.name; };
-  return word.starts_with('-') || word == kLater || std::any_of(kCommands.begin(), kCommands.end(), named);
+  return word.starts_with('-') || std::any_of(kCommands.begin(), kCommands.end(), named);
 }
 
 int run(int argc, char** argv) {
@@ -83,8 +83,6 @@ int run(int argc, char** argv) {
     commands.push_back(std::make_unique<Command>(*app, chosen));
     known.add(*commands.back());
   }
-  CLI::App* later = program.add_subcommand(kLater)->group("")->allow_extras();
-  later->final_callback([&chosen] { chosen = []() -> int { throw UsageError("not built yet"); }; });
 
   std::string who = "flashscope";
   if (argc > 1 && argv[1][0] != '-') who += fmt::format(" {}", argv[1]);

@@ -52,9 +52,13 @@ SweepProblem sweep_problem(const Shape& shape, const Mask& mask, const std::stop
 }
 
 SweepPoint sweep_point(const SweepProblem& problem, const Recipe& recipe) {
+  return sweep_point(problem, recipe, closed_form(problem.shape, problem.mask, recipe));
+}
+
+SweepPoint sweep_point(const SweepProblem& problem, const Recipe& recipe, const ClosedForm& moved) {
   const Shape& shape = problem.shape;
   SweepPoint point;
-  point.form = closed_form(shape, problem.mask, recipe);
+  point.form = moved;
   const std::int64_t a_score = 2 * (shape.d + shape.dv);
   point.matmul_flops = a_score * point.form.cells;
   point.masked_flops = a_score * (point.form.cells - problem.visible);

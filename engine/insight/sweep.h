@@ -38,6 +38,8 @@ struct SweepPoint {
 };
 // Precondition: has_closed_form(problem.mask, recipe).
 SweepPoint sweep_point(const SweepProblem& problem, const Recipe& recipe);
+// The same from what was counted, where there is no closed form.
+SweepPoint sweep_point(const SweepProblem& problem, const Recipe& recipe, const ClosedForm& moved);
 
 // Bytes of shared memory and threads of one thread block, by the model of `on_chip`: flash2 keeps S, P, m, l and O in
 // the registers of warps that own 16 rows each, flash1 keeps everything in shared memory. A standard run has no bound.

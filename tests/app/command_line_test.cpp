@@ -16,68 +16,10 @@
 #include <thread>
 
 #include "engine/files/tensor_file.h"
+#include "tests/app/command_line.h"
 
 namespace flashscope {
 namespace {
-
-using nlohmann::json;
-using testing::HasSubstr;
-
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-json golden() { return json::parse(contents(FLASHSCOPE_SOURCE_DIR "/tests/data/seed_figures.json")); }
-
-class CommandLine : public testing::Test {
- protected:
-  struct Result {
-    int code = -1;
-    std::string out, err;
-    json parsed() const { return json::parse(out); }
-  };
-
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "flashscope-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  // Through the shell, in a folder of its own and without a display.
-  Result run(const std::string& arguments, const std::string& before = "") {
-    const std::string command = "cd '" + folder_.string() +
-                                "' && env -u DISPLAY -u WAYLAND_DISPLAY -u QT_QPA_PLATFORM " + before +
-                                " '" FLASHSCOPE_PROGRAM "' " + arguments + " >out 2>err";
-    Result result;
-    const int status = std::system(command.c_str());
-    result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    result.out = contents(folder_ / "out");
-    result.err = contents(folder_ / "err");
-    return result;
-  }
-  // One JSON object on standard output and nothing else.
-  json run_json(const std::string& arguments, int code = 0) {
-    const Result result = run(arguments + " --json");
-    EXPECT_EQ(result.code, code) << arguments << "\n" << result.err;
-    const json object = json::parse(result.out, nullptr, false);
-    EXPECT_TRUE(object.is_object()) << arguments << "\n" << result.out << result.err;
-    return object;
-  }
-  void expect_refused(const std::string& arguments, const std::string& message) {
-    SCOPED_TRACE(arguments);
-    const Result result = run(arguments);
-    EXPECT_EQ(result.code, 2);
-    EXPECT_EQ(result.out, "");
-    EXPECT_THAT(result.err, HasSubstr(message));
-    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
-  }
-
-  std::filesystem::path folder_;
-};
 
 // ---- count
 
@@ -374,7 +316,7 @@ TEST_F(CommandLine, BadInputExitsTwoWithOneMessage) {
 
 TEST_F(CommandLine, WhatIsNotBuiltIsRefused) {
   const std::string problem = " --random 1 --n 8 --d 4";
-  expect_refused("sweep --n 8 --d 4 --vary br=1,2", "not built yet");
+  expect_refused("sweep --n 8 --d 4 --vary br=1,2 --measure", "not built yet");
   expect_refused("run --device cuda" + problem, "not built yet");
   expect_refused("run --save session" + problem, "not built yet");
   expect_refused("run --kernel mma" + problem, "not built yet");

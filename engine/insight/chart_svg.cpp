@@ -1,0 +1,179 @@
+// A chart as an SVG file. Plain elements only, so that every viewer and paper takes it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/insight/chart.h"
+
+namespace flashscope {
+namespace {
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      default:
+        result += c;
+    }
+  }
+  return result;
+}
+
+// Where values are in the picture.
+struct Scale {
+  double low, high;    // values
+  double first, last;  // pixels
+  bool logarithmic;
+  double operator()(double value) const {
+    const auto place = [&](double v) { return logarithmic ? std::log(v) : v; };
+    return first + (place(value) - place(low)) / (place(high) - place(low)) * (last - first);
+  }
+  bool shows(double value) const { return std::isfinite(value) && (!logarithmic || value > 0); }
+};
+
+class Picture {
+ public:
+  Picture(const Chart& chart, int width, int height, bool dark)
+      : chart_(chart), width_(width), height_(height), dark_(dark) {
+    const double below = 62 + 16 * static_cast<double>(chart.notes.size());
+    const double right = 200;
+    const auto [x0, x1] = extent(chart, true);
+    const auto [y0, y1] = extent(chart, false);
+    x_ = {x0, x1, 84, width - right, chart.x.logarithmic};
+    y_ = {y0, y1, height - below, 44, chart.y.logarithmic};
+  }
+
+  std::string draw() {
+    add("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {} {}\" "
+        "font-family=\"DejaVu Sans, sans-serif\" font-size=\"12\">\n",
+        width_, height_, width_, height_);
+    add("<rect width=\"100%\" height=\"100%\" fill=\"{}\"/>\n", dark_ ? "#1e1e1e" : "#ffffff");
+    text(x_.first, 24, chart_.title, "start", 15);
+    axes();
+    marks();
+    int bars = 0, of = 0;
+    for (const ChartSeries& one : chart_.series) of += one.style == SeriesStyle::bars;
+    for (const ChartSeries& one : chart_.series) {
+      one.style == SeriesStyle::bars ? bar(one, bars++, of) : series(one);
+    }
+    legend();
+    for (std::size_t n = 0; n < chart_.notes.size(); ++n)
+      text(x_.first, y_.first + 58 + 16 * static_cast<double>(n), chart_.notes[n], "start", 11);
+    return out_ + "</svg>\n";
+  }
+
+ private:
+  template <class... Args>
+  void add(fmt::format_string<Args...> format, Args&&... args) {
+    out_ += fmt::format(format, std::forward<Args>(args)...);
+  }
+  const char* ink() const { return dark_ ? "#dddddd" : "#222222"; }
+  const char* faint() const { return dark_ ? "#444444" : "#dddddd"; }
+
+  void text(double x, double y, std::string_view words, const char* anchor, int size = 12, const char* more = "") {
+    add("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"{}\" fill=\"{}\" {}>{}</text>\n", x, y, anchor,
+        size, ink(), more, escaped(words));
+  }
+  void line(double x1, double y1, double x2, double y2, std::string_view colour, const char* more = "") {
+    add("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" {}/>\n", x1, y1, x2, y2, colour,
+        more);
+  }
+
+  void axes() {
+    for (const double value : ticks(x_.low, x_.high, chart_.x)) {
+      if (chart_.x.categories.empty()) line(x_(value), y_.first, x_(value), y_.last, faint());
+      text(x_(value), y_.first + 18, tick_text(value, chart_.x), "middle");
+    }
+    for (const double value : ticks(y_.low, y_.high, chart_.y)) {
+      line(x_.first, y_(value), x_.last, y_(value), faint());
+      text(x_.first - 6, y_(value) + 4, tick_text(value, chart_.y), "end");
+    }
+    line(x_.first, y_.first, x_.last, y_.first, ink());
+    line(x_.first, y_.first, x_.first, y_.last, ink());
+    text((x_.first + x_.last) / 2, y_.first + 38, chart_.x.label, "middle");
+    const double middle = (y_.first + y_.last) / 2;
+    text(18, middle, chart_.y.label, "middle", 12, fmt::format("transform=\"rotate(-90 18 {:.1f})\"", middle).c_str());
+  }
+
+  void marks() {
+    double top = y_.last + 12;
+    for (const ChartMark& mark : chart_.marks) {
+      if (mark.vertical) {
+        line(x_(mark.at), y_.first, x_(mark.at), y_.last, ink(), "stroke-dasharray=\"2 3\"");
+        text(x_(mark.at) + 4, top, mark.label, "start", 11);
+        top += 14;
+      } else {
+        line(x_.first, y_(mark.at), x_.last, y_(mark.at), ink(), "stroke-dasharray=\"2 3\"");
+        text(x_.last - 4, y_(mark.at) - 4, mark.label, "end", 11);
+      }
+    }
+  }
+
+  void series(const ChartSeries& one) {
+    const std::string_view colour = chart_colour(one.colour, dark_);
+    if (one.style != SeriesStyle::points) {
+      std::string points;
+      for (std::size_t n = 0; n < one.x.size(); ++n) {
+        if (x_.shows(one.x[n]) && y_.shows(one.y[n]))
+          points += fmt::format("{:.1f},{:.1f} ", x_(one.x[n]), y_(one.y[n]));
+      }
+      add("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" {}/>\n", points, colour,
+          one.style == SeriesStyle::guide ? "stroke-dasharray=\"6 4\"" : "");
+    }
+    if (one.style == SeriesStyle::guide || (one.style == SeriesStyle::line && one.x.size() > 40)) return;
+    for (std::size_t n = 0; n < one.x.size(); ++n) {
+      if (!x_.shows(one.x[n]) || !y_.shows(one.y[n])) continue;
+      add("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"/>\n", x_(one.x[n]), y_(one.y[n]),
+          one.style == SeriesStyle::points ? 5 : 3, colour);
+    }
+  }
+
+  void bar(const ChartSeries& one, int number, int of) {
+    const double slot = 0.8 / of, base = y_(y_.low);
+    for (std::size_t n = 0; n < one.x.size(); ++n) {
+      if (!y_.shows(one.y[n])) continue;
+      const double left = x_(one.x[n] - 0.4 + slot * number), right = x_(one.x[n] - 0.4 + slot * (number + 1));
+      add("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", left, y_(one.y[n]),
+          std::max(1.0, right - left - 2), base - y_(one.y[n]), chart_colour(one.colour, dark_));
+      text((left + right) / 2, y_(one.y[n]) - 4, tick_text(one.y[n], chart_.y), "middle", 11);
+    }
+  }
+
+  void legend() {
+    double y = y_.last + 8;
+    const double x = x_.last + 14;
+    for (const ChartSeries& one : chart_.series) {
+      const std::string_view colour = chart_colour(one.colour, dark_);
+      const bool guide = one.style == SeriesStyle::guide;
+      line(x, y - 4, x + 18, y - 4, colour,
+           guide ? "stroke-width=\"3\" stroke-dasharray=\"6 4\"" : "stroke-width=\"3\"");
+      text(x + 24, y, one.name, "start");
+      text(x + 24, y + 14, one.origin, "start", 10);
+      y += 34;
+    }
+  }
+
+  const Chart& chart_;
+  int width_, height_;
+  bool dark_;
+  Scale x_{}, y_{};
+  std::string out_;
+};
+
+}  // namespace
+
+std::string svg(const Chart& chart, int width, int height, bool dark) {
+  return Picture(chart, width, height, dark).draw();
+}
+
+}  // namespace flashscope

@@ -1,0 +1,163 @@
+// flashscope sweep: every traffic table of the documents, the product of options, and the files it writes.
+#include "tests/app/command_line.h"
+
+namespace flashscope {
+namespace {
+
+class SweepCommand : public CommandLine {
+ protected:
+  std::vector<json> points(const std::string& arguments) {
+    return run_json("sweep " + arguments)["points"].get<std::vector<json>>();
+  }
+};
+
+TEST_F(SweepCommand, TrafficAgainstTheBudget) {
+  const std::vector<json> found =
+      points("--n 4096 --d 64 --algorithm flash1 --vary sram=12500,25000,50000,100000,200000");
+  const json table = golden()["traffic_vs_M"];
+  ASSERT_EQ(found.size(), table.size());
+  const std::vector<std::int64_t> documents{67960832, 34242560, 17383424, 9355264, 5341184};
+  for (std::size_t n = 0; n < found.size(); ++n) {
+    const json& point = found[n];
+    EXPECT_EQ(point["elements"]["total"], documents[n]);
+    EXPECT_EQ(point["elements"]["total"], table[n]["flash1_elements"]);
+    EXPECT_EQ(point["formula"]["total"], table[n]["flash1_elements"]);
+    EXPECT_EQ(point["recipe"]["sram"], table[n]["M"]);
+    EXPECT_EQ(point["recipe"]["bc"], table[n]["Bc"]);
+    // The documents' MiB are those elements at 2 bytes each.
+    EXPECT_EQ(point["elements"]["total"].get<double>() * 2 / (1 << 20), table[n]["flash1_MiB"].get<double>());
+    EXPECT_EQ(point["vary"]["sram"], std::to_string(table[n]["M"].get<std::int64_t>()));
+  }
+}
+
+TEST_F(SweepCommand, TrafficAgainstNAlgorithmAndMask) {
+  const json table = golden()["traffic"];
+  const std::vector<json> found = points(
+      "--d 64 --sram 50000 --vary n=300,512,1000,1024,2048,4096,8192 --vary causal=none,top-left "
+      "--vary algorithm=standard,flash1,flash2");
+  ASSERT_EQ(found.size(), table.size() * 3);
+  for (std::size_t n = 0; n < table.size(); ++n) {  // the first --vary is the slowest
+    const json& row = table[n];
+    for (std::size_t a = 0; a < 3; ++a) {
+      const json& point = found[3 * n + a];
+      const std::string algorithm = point["recipe"]["algorithm"];
+      EXPECT_EQ(point["shape"]["n"], row["N"]);
+      EXPECT_EQ(point["elements"]["total"], row[algorithm + "_elements"]) << row;
+      EXPECT_EQ(point["formula"]["total"], row[algorithm + "_elements"]) << row;
+      if (algorithm == "standard") continue;
+      EXPECT_EQ(point["tiles_visited"], row["tiles_visited"]);
+      EXPECT_EQ(point["matmul_flops"], row["matmul_flops"]);
+    }
+  }
+}
+
+TEST_F(SweepCommand, BlockSizesOfTheFirstPaper) {
+  const json table = golden()["block_sizes"];
+  const std::vector<json> found = points("--n 4096 --vary sram=12500:200000:*2 --vary d=64,128");
+  ASSERT_EQ(found.size(), table.size());
+  for (std::size_t n = 0; n < found.size(); ++n) {
+    EXPECT_EQ(found[n]["recipe"]["sram"], table[n]["M"]);
+    EXPECT_EQ(found[n]["shape"]["d"], table[n]["d"]);
+    EXPECT_EQ(found[n]["recipe"]["br"], table[n]["Br"]);
+    EXPECT_EQ(found[n]["recipe"]["bc"], table[n]["Bc"]);
+  }
+}
+
+TEST_F(SweepCommand, BreakEvenIsBetweenTwoBudgets) {
+  const json expected = golden()["break_even_M"];
+  const std::int64_t M = expected["M"];
+  const std::vector<json> found =
+      points("--n 4096 --d 64 --algorithm flash1 --vary sram=" + std::to_string(M - 1) + "," + std::to_string(M));
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_GT(found[0]["elements"]["total"], expected["standard"]);
+  EXPECT_EQ(found[1]["elements"]["total"], expected["flash1"]);
+  EXPECT_LE(found[1]["elements"]["total"], expected["standard"]);
+  EXPECT_EQ(found[1]["saving"]["standard"], expected["standard"]);
+}
+
+TEST_F(SweepCommand, FootprintsOfTheDocuments) {
+  const json table = golden()["score_matrix_bytes"];
+  const std::vector<json> found = points("--d 64 --dtype float16 --algorithm standard --vary n=1024,4096,16384,65536");
+  ASSERT_EQ(found.size(), table.size());
+  for (std::size_t n = 0; n < found.size(); ++n) {
+    const json& bytes = found[n]["footprint_bytes"];
+    EXPECT_EQ(bytes["S"], table[n]["S"]);
+    EXPECT_EQ(bytes["extra"], table[n]["S_plus_P"]);
+    EXPECT_EQ(bytes["total"].get<std::int64_t>() - bytes["extra"].get<std::int64_t>(), table[n]["qkvo"]);
+  }
+  const json interview = golden()["interview_bytes"];
+  const std::vector<json> one =
+      points("--n 8192 --d 128 --dtype float16 --device-sheet \"H100 SXM\" --vary algorithm=standard");
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_EQ(one[0]["bytes"]["total"], interview["materializing_total"]);
+  EXPECT_EQ(one[0]["minimum"]["bytes"]["total"], interview["io_minimum"]);
+  EXPECT_EQ(one[0]["matmul_flops"], interview["matmul_flops"]);
+  EXPECT_DOUBLE_EQ(one[0]["sheet"]["floor_seconds"].get<double>(),
+                   interview["floor_seconds_at_3.35TBps"].get<double>());
+}
+
+TEST_F(SweepCommand, APointIsWhatCountGives) {
+  const std::string recipe = "--n 300 --d 32 --causal --algorithm flash1 --br 48 --heads 2";
+  const json alone = run_json("count --bc 100 " + recipe);
+  const std::vector<json> found = points("--vary bc=50:100:50 " + recipe);
+  ASSERT_EQ(found.size(), 2u);
+  for (const auto& [key, value] : alone.items()) EXPECT_EQ(found[1][key], value) << key;
+  EXPECT_NE(found[0]["elements"], found[1]["elements"]);
+}
+
+TEST_F(SweepCommand, ADevicesLimitAloneMakesAPointInfeasible) {
+  const std::string recipe = "--n 4096 --d 128 --dtype float16 --vary bc=128,512";
+  for (const json& point : points(recipe + " --br 128")) EXPECT_FALSE(point.contains("sheet"));
+  const std::vector<json> found = points(recipe + " --br 128 --device-sheet a100-40gb");
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_TRUE(found[0]["sheet"]["fits"]);
+  EXPECT_TRUE(found[0]["sheet"]["reason"].is_null());
+  EXPECT_FALSE(found[1]["sheet"]["fits"]);
+  EXPECT_THAT(found[1]["sheet"]["reason"].get<std::string>(), testing::HasSubstr("shared memory"));
+  EXPECT_EQ(found[1]["sheet"]["name"], "A100 40GB");
+}
+
+TEST_F(SweepCommand, TableCsvAndChartSayWhereNumbersComeFrom) {
+  const Result result =
+      run("sweep --n 4096 --d 64 --vary algorithm=flash1,flash2 --vary sram=12500:200000:*2 --csv s.csv --chart s.svg");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, testing::HasSubstr("17,383,424"));
+  EXPECT_THAT(result.out, testing::HasSubstr("elements: counted"));
+
+  const std::string table = contents(folder_ / "s.csv");
+  EXPECT_THAT(table, testing::HasSubstr("# elements: counted: read + written\n"));
+  EXPECT_THAT(table, testing::HasSubstr("# formula: formula"));
+  std::istringstream lines(table);
+  int rows = 0;
+  for (std::string line; std::getline(lines, line);) rows += line[0] != '#';
+  EXPECT_EQ(rows, 1 + 10);
+  EXPECT_THAT(table, testing::HasSubstr("\nalgorithm,sram,br,bc,tiles,read,written,elements,formula,bytes,"));
+  EXPECT_THAT(table, testing::HasSubstr("\nflash1,50000,64,196,1344,"));
+
+  const std::string picture = contents(folder_ / "s.svg");
+  EXPECT_TRUE(picture.starts_with("<svg "));
+  EXPECT_TRUE(picture.ends_with("</svg>\n"));
+  EXPECT_THAT(picture, testing::HasSubstr(">algorithm flash1<"));
+  EXPECT_THAT(picture, testing::HasSubstr(">counted<"));
+}
+
+TEST_F(SweepCommand, BadInputIsRefused) {
+  expect_refused("sweep --n 8 --d 4", "--vary");
+  expect_refused("sweep --n 8 --d 4 --vary", "--vary");
+  expect_refused("sweep --n 8 --d 4 --vary br", "NAME=VALUES");
+  expect_refused("sweep --n 8 --d 4 --vary br=", "a:b:step");
+  expect_refused("sweep --n 8 --d 4 --vary br=1:8", "a:b:step");
+  expect_refused("sweep --n 8 --d 4 --vary br=8:1:1", "whole number from 8");
+  expect_refused("sweep --n 8 --d 4 --vary br=1:8:*1", "whole number from 2");
+  expect_refused("sweep --n 8 --d 4 --vary br=1,2 --vary br=3", "given twice");
+  expect_refused("sweep --n 8 --d 4 --vary json=1", "one of ");
+  expect_refused("sweep --n 8 --d 4 --vary sram=100 --br 4", "--sram");
+  expect_refused("sweep --n 8 --d 4 --vary n=1:1099511627776:1", "million");
+  expect_refused("sweep --n 8 --d 4 --vary d=64,300", "--d: found");
+  expect_refused("sweep --n 8 --d 4 --vary br=1,2 --device-sheet abacus", "RTX 4090");
+  expect_refused("sweep --n 8 --d 4 --vary algorithm=flash1 --chart x.svg", "numbers");
+  expect_refused("sweep --n 8 --d 4 --vary br=1 --csv /nowhere/x.csv", "/nowhere/x.csv");
+}
+
+}  // namespace
+}  // namespace flashscope
