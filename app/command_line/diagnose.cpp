@@ -1,12 +1,15 @@
-// flashscope diagnose: which rows are NaN, where the first NaN is born and why, which rows see no key.
+// flashscope diagnose: which rows are NaN, where the first NaN is born and why, why any cell is what it is, and what
+// the mask does.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "app/command_line/commands.h"
 #include "app/command_line/interrupt.h"
 #include "app/command_line/options.h"
-#include "app/command_line/output.h"
+#include "app/command_line/why_output.h"
 #include "engine/insight/diagnosis.h"
 
 namespace flashscope::command_line {
@@ -15,8 +18,17 @@ namespace {
 struct Options {
   ProblemOptions problem;
   KernelOptions kernel;
+  std::vector<Question> questions;
   std::int64_t threads = 0;
   bool json = false;
+};
+
+struct Findings {
+  Diagnosis diagnosis;
+  MaskFindings mask;
+  std::vector<Convention> conventions;
+  std::optional<Provenance> first_nan;  // of the first NaN
+  std::vector<Provenance> answers;      // to the questions, in their order
 };
 
 using Rows = std::vector<std::vector<std::int64_t>>;
@@ -30,7 +42,8 @@ std::int64_t count_rows(const Rows& rows) {
   return sum;
 }
 
-Json report_json(const Problem& problem, const Recipe& recipe, const Diagnosis& found, std::int64_t first_head) {
+Json report_json(const Problem& problem, const Recipe& recipe, const Findings& findings, std::int64_t first_head) {
+  const Diagnosis& found = findings.diagnosis;
   Json object;
   object["problem"] = problem.name;
   object["nan_rows"] = rows_json(found.nan_rows);
@@ -45,44 +58,20 @@ Json report_json(const Problem& problem, const Recipe& recipe, const Diagnosis& 
                            {"key", first.key},
                            {"stage", name(first.stage)},
                            {"cause", name(first.cause)}};
+    object["first_nan"]["why"] = json_of(*findings.first_nan, first_head);
   }
+  Json& answers = object["why"] = Json::array();
+  for (const Provenance& answer : findings.answers) answers.push_back(json_of(answer, first_head));
   object["empty_rows"] = rows_json(found.empty_rows);
   object["against"] = nullptr;
-  object["mask"] = {{"nan_cells", found.mask.nan_cells},
-                    {"plus_inf_cells", found.mask.plus_inf_cells},
-                    {"minus_inf_cells", found.mask.minus_inf_cells},
-                    {"looks_like_zero_times_inf", found.mask.looks_like_zero_times_inf},
-                    {"looks_like_keep", found.mask.looks_like_keep}};
+  object["mask"] = json_of(findings.mask, first_head);
+  object["mask"]["looks_like_zero_times_inf"] = found.mask.looks_like_zero_times_inf;
+  object["mask"]["looks_like_keep"] = found.mask.looks_like_keep;
   object["shape"] = json_of(problem.shape());
   object["recipe"] = json_of(recipe);
   object["conventions"] = conventions(recipe, problem.mask);
+  object["other_conventions"] = json_of(findings.conventions);
   return object;
-}
-
-std::string cause_text(Cause cause) {
-  switch (cause) {
-    case Cause::q_nan:
-      return "Q holds a NaN";
-    case Cause::k_nan:
-      return "K holds a NaN";
-    case Cause::v_nan:
-      return "V holds a NaN";
-    case Cause::mask_nan:
-      return "the mask holds a NaN";
-    case Cause::zero_times_nan:
-      return "0 x NaN: a weight of 0 does not hide a NaN in V";
-    case Cause::inf_minus_inf:
-      return "(-inf) - (-inf): the row has seen no visible key so far";
-    case Cause::fp16_overflow:
-      return "a score overflowed to infinity";
-    case Cause::mask_overflow:
-      return "adding the mask overflowed to infinity";
-    case Cause::empty_row:
-      return "the row sees no key, and the policy for empty rows says NaN";
-    case Cause::div_zero:
-      return "0 / 0: l is 0 at the division";
-  }
-  return {};
 }
 
 void print_rows(const char* what, const Rows& rows, std::int64_t first_head) {
@@ -92,7 +81,8 @@ void print_rows(const char* what, const Rows& rows, std::int64_t first_head) {
   }
 }
 
-void print(const Problem& problem, const Recipe& recipe, const Diagnosis& found, std::int64_t first_head) {
+void print(const Problem& problem, const Recipe& recipe, const Findings& findings, std::int64_t first_head) {
+  const Diagnosis& found = findings.diagnosis;
   fmt::print("{}: {}\n{}\n\n", problem.name, recipe_text(problem.shape(), recipe), conventions(recipe, problem.mask));
   const std::int64_t rows = problem.shape().heads * problem.shape().Nq;
   fmt::print("{} of {} rows of O are NaN, computed\n", grouped(count_rows(found.nan_rows)), grouped(rows));
@@ -105,17 +95,22 @@ void print(const Problem& problem, const Recipe& recipe, const Diagnosis& found,
     } else {
       fmt::print("row block {}, row {}, stage {}\n", first.i, first.row, name(first.stage));
     }
-    fmt::print("  {}: {}\n", name(first.cause), cause_text(first.cause));
+    print_why(*findings.first_nan, first_head);
   }
   fmt::print("{} of {} rows see no key\n", grouped(count_rows(found.empty_rows)), grouped(rows));
   print_rows("empty rows", found.empty_rows, first_head);
-  if (found.mask.nan_cells > 0) {
-    fmt::print(
-        "the mask holds {} NaN{}\n", grouped(found.mask.nan_cells),
-        found.mask.looks_like_zero_times_inf ? ", exactly where it is not -inf: built as (1 - keep) * -inf?" : "");
-  }
-  if (found.mask.looks_like_keep)
-    fmt::print("the float mask holds only 0 and 1, and is added: meant as a keep mask?\n");
+  for (const Provenance& answer : findings.answers) print_why(answer, first_head);
+  if (!problem.mask.none()) print_mask(problem, findings.mask);
+  print_conventions(findings.conventions);
+}
+
+// A column of O that shows the first NaN of a row: the one in which it is born, where that is O.
+Question question_of(const Problem& problem, const FirstNan& first, std::int64_t kv_head) {
+  Question question{CellKind::O, first.head, first.row, 0, {}};
+  if (first.key < 0 || first.stage != Stage::accumulate) return question;
+  while (question.col + 1 < problem.V().cols && std::isfinite(problem.V().at(kv_head, first.key, question.col)))
+    ++question.col;
+  return question;
 }
 
 int diagnose_problem(const Options& options) {
@@ -123,15 +118,30 @@ int diagnose_problem(const Options& options) {
   const OpenedProblem opened = open_problem(options.problem, {}, interrupt.token());
   print_notes("flashscope diagnose", opened, !options.json);
   const Recipe recipe = recipe_of(options.kernel, opened.problem->shape());
-  ProgressLine line("diagnosing");
-  const Diagnosis found =
-      diagnose(opened.problem, recipe, static_cast<int>(options.threads), interrupt.token(), line.callback());
-  if (options.json) {
-    print_json(report_json(*opened.problem, recipe, found, opened.first_head));
-  } else {
-    print(*opened.problem, recipe, found, opened.first_head);
+  const Problem& problem = *opened.problem;
+  const Schedule schedule(problem.shape(), problem.mask, recipe);
+  const auto threads = static_cast<int>(options.threads);
+  Findings found;
+  // Questions first: a wrong one is refused before the work.
+  for (Question question : options.questions) {
+    question.head -= opened.first_head;
+    found.answers.push_back(why(problem, schedule, question, interrupt.token()));
   }
-  return found.first_nan || count_rows(found.nan_rows) > 0 ? kFound : kDone;
+  ProgressLine line("diagnosing");
+  found.diagnosis = diagnose(opened.problem, recipe, threads, interrupt.token(), line.callback());
+  if (const auto& first = found.diagnosis.first_nan)
+    found.first_nan =
+        why(problem, schedule, question_of(problem, *first, problem.shape().kv_head(first->head)), interrupt.token());
+  found.mask.report = mask_report(problem, schedule, interrupt.token());
+  if (masked_scores_matter(found.mask.report, recipe))
+    found.mask.scores = score_report(problem, schedule, found.mask.report, threads, interrupt.token());
+  found.conventions = conventions_in_force(problem, recipe);
+  if (options.json) {
+    print_json(report_json(problem, recipe, found, opened.first_head));
+  } else {
+    print(problem, recipe, found, opened.first_head);
+  }
+  return found.diagnosis.first_nan || count_rows(found.diagnosis.nan_rows) > 0 ? kFound : kDone;
 }
 
 }  // namespace
@@ -141,6 +151,15 @@ void add_diagnose(Command& command) {
   command.flag("--json", options->json, "one JSON object on standard output");
   command.integer("--threads", "N", "threads (default: all cores)", 1, 4096,
                   [options](std::int64_t n) { options->threads = n; });
+  command.option("--why", "CELLS",
+                 "the chain behind cells, e.g. \"O[0,71,3];m[0,71]@1200\": head, row, column or key; @K",
+                 [options](const std::string& word) {
+                   for (std::size_t at = 0; at <= word.size();) {
+                     const std::size_t end = std::min(word.find(';', at), word.size());
+                     options->questions.push_back(parse_question(std::string_view(word).substr(at, end - at)));
+                     at = end + 1;
+                   }
+                 });
   command.refused("--against", "comparing with another kernel's output is not built yet");
   add_problem(command, options->problem, options->kernel.recipe);
   add_kernel(command, options->kernel);

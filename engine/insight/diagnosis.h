@@ -4,26 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <stop_token>
-#include <string_view>
 #include <vector>
 
 #include "engine/attention/trace.h"
+#include "engine/insight/nan_birth.h"
 
 namespace flashscope {
-
-enum class Cause {
-  q_nan,
-  k_nan,
-  v_nan,
-  mask_nan,
-  zero_times_nan,
-  inf_minus_inf,
-  fp16_overflow,
-  mask_overflow,
-  empty_row,
-  div_zero
-};
-std::string_view name(Cause cause);
 
 struct FirstNan {
   std::int64_t head = 0, step = 0;  // state number K in which it is first seen
