@@ -9,14 +9,12 @@
 #include <variant>
 
 #include "engine/attention/reference.h"
+#include "engine/attention/skipped_tiles.h"
 #include "engine/attention/stepper.h"
 #include "engine/error.h"
 
 namespace flashscope {
 namespace {
-
-// A state lists at most this many tiles that were not visited before it; there can be millions.
-constexpr std::int64_t kMaskedListed = 1024;
 
 // Bytes of one row block's buffers: the score tile twice (as computed, and as it is shown in double).
 double row_block_bytes(const Problem& problem, const Recipe& recipe) {
@@ -53,56 +51,6 @@ struct Trace::Impl {
     return problem->in_double() ? call(std::get<Stepper<double>>(stepper)) : call(std::get<Stepper<float>>(stepper));
   }
 
-  // ---- tiles that are not visited: their events belong to the next step
-  bool flash1() const { return schedule.recipe().algorithm == Algorithm::flash1; }
-  bool reverse() const { return schedule.recipe().order == Order::reverse; }
-  std::int64_t column(std::int64_t position) const { return reverse() ? schedule.Tc() - 1 - position : position; }
-
-  // The tiles not visited between the previous visited one and this step, in the order of the walk; at most
-  // `limit`, counted from the last for backward searches.
-  std::vector<Event> skipped_before(const Step& step, std::int64_t K, std::int64_t limit) const {
-    std::vector<Event> events;
-    const auto add = [&](std::int64_t i, std::int64_t j) {
-      events.push_back({EventKind::masked, K, step.head, i, j, -1, 1});
-    };
-    if (schedule.recipe().skip == Skip::none || schedule.recipe().algorithm == Algorithm::standard) return events;
-    const auto full = [&] { return static_cast<std::int64_t>(events.size()) >= limit; };
-    if (!flash1()) {
-      const std::int64_t visits = schedule.visits(step.head, step.i);
-      const auto position_of_visit = [&](std::int64_t n) { return column(schedule.visit_j(step.head, step.i, n)); };
-      std::int64_t from = 0, to = 0;
-      if (step.stage == Stage::load_k) {
-        const std::int64_t n = schedule.visit_index(step.head, step.i, step.j);
-        from = n == 0 ? 0 : position_of_visit(n - 1) + 1, to = position_of_visit(n);
-      } else if (step.stage == Stage::finish) {
-        from = visits == 0 ? 0 : position_of_visit(visits - 1) + 1, to = schedule.Tc();
-      }
-      for (std::int64_t p = from; p < to && !full(); ++p) add(step.i, column(p));
-      return events;
-    }
-    if (step.stage == Stage::load_rows) {
-      std::vector<std::int64_t> rows;
-      for (std::int64_t i = step.i - 1; i >= 0 && !schedule.visited(step.head, i, step.j); --i) rows.push_back(i);
-      for (auto i = rows.rbegin(); i != rows.rend() && !full(); ++i) add(*i, step.j);
-      return events;
-    }
-    const bool first_finish = step.stage == Stage::finish && step.i == 0;
-    if (step.stage != Stage::load_kv && !first_finish) return events;
-    // The rows after the last visited one of the previous column block, and column blocks without any.
-    const std::int64_t here = first_finish ? schedule.Tc() : column(step.j);
-    std::int64_t p = here;
-    while (p > 0 && !schedule.find(step.head, -1, column(p - 1), Stage::load_kv)) --p;
-    if (p > 0) {
-      const std::int64_t j = column(p - 1);
-      std::int64_t i = schedule.Tr();
-      while (i > 0 && !schedule.visited(step.head, i - 1, j)) --i;
-      for (; i < schedule.Tr() && !full(); ++i) add(i, j);
-    }
-    for (; p < here && !full(); ++p)
-      for (std::int64_t i = 0; i < schedule.Tr() && !full(); ++i) add(i, column(p));
-    return events;
-  }
-
   // The masked events of a state: tiles skipped before its step, or the visited tile without a visible key.
   std::vector<Event> masked_at(std::int64_t K, std::int64_t limit) const {
     if (K == 0) return {};
@@ -110,7 +58,7 @@ struct Trace::Impl {
     if (step.stage == Stage::mask && step.tile >= 0 && schedule.recipe().algorithm != Algorithm::standard &&
         schedule.tile_class(step.head, step.i, step.j) == TileClass::empty)
       return {{EventKind::masked, K, step.head, step.i, step.j, -1, 1}};
-    return skipped_before(step, K, limit);
+    return skipped_before(schedule, step, K, limit);
   }
 
   // Masked events can only belong to these steps: the first of a tile, its mask, load_kv, finish. Walking all
@@ -153,7 +101,7 @@ TraceState Trace::seek(std::int64_t K, std::stop_token stop) {
   TraceState state = impl_->with([&](auto& stepper) { return stepper.state(K, stop); });
   if (K > 0) {
     // A visited tile without a visible key has noted itself already.
-    const auto skipped = impl_->skipped_before(*state.step, K, kMaskedListed);
+    const auto skipped = skipped_before(impl_->schedule, *state.step, K, kMaskedListed);
     state.events.insert(state.events.begin(), skipped.begin(), skipped.end());
   }
   return state;
@@ -208,7 +156,7 @@ std::vector<Event> Trace::finish_events(std::int64_t head, std::int64_t i) {
 std::vector<Event> Trace::skipped_tiles(std::int64_t head, std::int64_t i) {
   std::vector<Event> events;
   const auto append = [&](std::int64_t k) {
-    const auto more = impl_->skipped_before(impl_->schedule.step(k), k + 1, impl_->schedule.Tc());
+    const auto more = skipped_before(impl_->schedule, impl_->schedule.step(k), k + 1, impl_->schedule.Tc());
     events.insert(events.end(), more.begin(), more.end());
   };
   for (std::int64_t n = 0; n < impl_->schedule.visits(head, i); ++n)
