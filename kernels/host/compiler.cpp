@@ -25,7 +25,7 @@
 namespace flashscope::gpu {
 namespace {
 
-constexpr std::array kHeaders{"common.cuh", "tile.cuh", "arguments.h"};
+constexpr std::array kHeaders{"common.cuh", "tile.cuh", "arguments.h", "step.h", "step.cuh"};
 
 std::string source_text(const std::string& file, const CompileOptions& options) {
   if (options.source) return options.source(file);
@@ -38,6 +38,7 @@ std::vector<std::string> compiler_options(const KernelCode& code, const std::str
   // Without NVRTC's own cache: what comes from it comes without the assembler's figures.
   std::vector<std::string> all{"--gpu-architecture=" + architecture, "-std=c++17", "-default-device", "--no-cache",
                                "--ptxas-options=-v"};
+  if (!code.contract) all.emplace_back("--fmad=false");
   for (const auto& [name, value] : code.constants) all.push_back(fmt::format("-D{}={}", name, value));
   return all;
 }

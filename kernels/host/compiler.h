@@ -21,6 +21,7 @@ namespace flashscope::gpu {
 struct KernelCode {
   std::string file;  // "flash2_mma.cu"
   std::vector<std::pair<std::string, int>> constants;
+  bool contract = true;  // a b + c may round once; false: twice, as the engine does
 };
 
 // What the assembler says of the entry function `name`.

@@ -30,4 +30,17 @@ DeviceMemory::DeviceMemory(std::int64_t bytes, const Pool& pool, const Stream& s
   if (bytes > 0) FLASHSCOPE_CUDA(cudaMallocFromPoolAsync(&data_, static_cast<std::size_t>(bytes), pool, stream));
 }
 
+DeviceMemory upload(const void* data, std::int64_t bytes, const Pool& pool, const Stream& stream) {
+  DeviceMemory memory(bytes, pool, stream);
+  FLASHSCOPE_CUDA(
+      cudaMemcpyAsync(memory.as<void>(), data, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream));
+  stream.wait();  // the host's copy may go
+  return memory;
+}
+
+void download(const void* from, void* to, std::int64_t bytes, const Stream& stream) {
+  FLASHSCOPE_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, stream));
+  stream.wait();
+}
+
 }  // namespace flashscope::gpu

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace flashscope::gpu {
 
@@ -75,6 +76,16 @@ class DeviceMemory {
   std::int64_t bytes_ = 0;
   cudaStream_t stream_ = nullptr;
 };
+
+// From and to the host, complete on return.
+DeviceMemory upload(const void* data, std::int64_t bytes, const Pool& pool, const Stream& stream);
+void download(const void* from, void* to, std::int64_t bytes, const Stream& stream);
+template <class T>
+std::vector<T> download(const DeviceMemory& from, const Stream& stream) {
+  std::vector<T> values(static_cast<std::size_t>(from.bytes()) / sizeof(T));
+  download(from.as<void>(), values.data(), from.bytes(), stream);
+  return values;
+}
 
 // A loaded cubin.
 class Library {

@@ -3,12 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
-#include <random>
+#include <cstdlib>
 
 #include "engine/attention/cpu_runner.h"
 #include "kernels/host/gpu_runner.h"
+#include "tests/gpu/masks.h"
 
 namespace flashscope::gpu {
 
@@ -20,27 +21,10 @@ class OnGpu : public ::testing::Test {
   }
 };
 
-// Another file's masks: about three quarters of the keys kept, rows without any among them.
-inline std::shared_ptr<const KeepMask> random_keep(std::int64_t heads, std::int64_t rows, std::int64_t cols,
-                                                   std::uint32_t seed) {
-  std::mt19937 random(seed);
-  KeepMask keep = make_keep_mask(heads, rows, cols);
-  for (std::int64_t h = 0; h < heads; ++h)
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t c = 0; c < cols; ++c)
-        if (random() % 4 != 0 && r % 17 != 5) set_keep(keep, h, r, c);
-  return std::make_shared<const KeepMask>(std::move(keep));
-}
-inline std::shared_ptr<const Bias> random_bias(std::int64_t heads, std::int64_t rows, std::int64_t cols,
-                                               std::uint32_t seed) {
-  std::mt19937 random(seed);
-  Bias bias;
-  bias.heads = heads, bias.rows = rows, bias.cols = cols;
-  for (std::int64_t n = 0; n < heads * rows * cols; ++n) {
-    const std::uint32_t x = random();
-    bias.f32.push_back(x % 8 == 0 ? -std::numeric_limits<float>::infinity() : static_cast<float>(x % 1024) / 256 - 2);
-  }
-  return std::make_shared<const Bias>(std::move(bias));
+// How many samples of a grid are drawn: FLASHSCOPE_GPU_SAMPLES, else all.
+inline int sample_count(int all) {
+  const char* text = std::getenv("FLASHSCOPE_GPU_SAMPLES");
+  return text ? std::min(all, std::atoi(text)) : all;
 }
 
 // Bytes that the kernel counted equal the ledger's, operand by operand.
