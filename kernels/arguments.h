@@ -16,6 +16,13 @@ struct Plane {
 // Places of `counted`: bytes read and written of each operand, in the order of the ledger's Operand.
 enum CountedOperand { kQ, kK, kV, kO, kM, kL, kLSE, kS, kP, kMask, kBias, kCountedOperands };
 
+// When a block of threads worked on a tile, by the device's global timer, in nanoseconds. j = -1: no tile.
+struct RecordedSpan {
+  unsigned long long start, end;
+  int sm, head, i, j;
+  unsigned block;
+};
+
 struct Arguments {
   const void* Q = nullptr;
   const void* K = nullptr;
@@ -27,8 +34,11 @@ struct Arguments {
   float* l = nullptr;
   void* S = nullptr;  // standard: (heads, Nq, Nk), the problem's type
   void* P = nullptr;
-  Plane keep, bias;                       // unsigned char, float
-  unsigned long long* counted = nullptr;  // [kCountedOperands][2], where the kernel was compiled to count
+  Plane keep, bias;                          // unsigned char, float
+  unsigned long long* counted = nullptr;     // [kCountedOperands][2], where the kernel was compiled to count
+  RecordedSpan* spans = nullptr;             // [most_spans], where it was compiled to record
+  unsigned long long* span_count = nullptr;  // grows beyond most_spans where some were lost
+  unsigned long long most_spans = 0;
   int Nq = 0, Nk = 0, heads = 0;
   int group = 1;           // query heads that share a key/value head
   int heads_together = 1;  // heads whose row blocks are interleaved in the order of launch

@@ -7,6 +7,7 @@
 //   REVERSE         column blocks from the last on         SKIP_NONE  every tile is visited
 //   GUARD           0 clamp, 1 skip, 2 none                EMPTY      0 zero, 1 nan, 2 mean
 //   EACH            normalise in every tile (flash1)       COUNT      add up the bytes of every tile copy
+//   TIMELINE        write down when each tile was worked on
 #pragma once
 #include "arguments.h"
 
@@ -155,4 +156,31 @@ struct Counter {
            (a.keep.row_stride ? rows : 1) * static_cast<long long>(a.keep.col_stride ? cols : 1));
     if (BIAS) read(flashscope::gpu::kBias, 4ll * (a.bias.row_stride ? rows : 1) * (a.bias.col_stride ? cols : 1));
   }
+};
+
+// ---- the timeline: one elected thread a block writes down when the block worked on each tile, and on which SM. Its
+// own end of a tile, no barrier is added: the spans of a block touch or leave gaps, they never overlap.
+struct Recorder {
+#if TIMELINE
+  u64 start = 0;
+  static __device__ u64 now() {
+    u64 ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
+    return ns;
+  }
+  __device__ void begin() {
+    if (threadIdx.x == 0) start = now();
+  }
+  __device__ void end(const Arguments& a, int head, int i, int j) {
+    if (threadIdx.x != 0) return;
+    const u64 n = atomicAdd(a.span_count, 1ull);
+    if (n >= a.most_spans) return;
+    u32 sm;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+    a.spans[n] = {start, now(), static_cast<int>(sm), head, i, j, blockIdx.x};
+  }
+#else
+  __device__ void begin() {}
+  __device__ void end(const Arguments&, int, int, int) {}
+#endif
 };

@@ -32,6 +32,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) flash1(const Arguments
   const long long kv_row = static_cast<long long>(head / a.group) * a.Nk, q_row = static_cast<long long>(head) * a.Nq;
 
   Counter counter;
+  Recorder recorder;
   for (int n = 0; n < Tc; ++n) {
     const int col0 = (REVERSE ? Tc - 1 - n : n) * BC, cols = min(BC, a.Nk - col0);
     const Range visited = visited_rows(a, col0, cols);
@@ -45,6 +46,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) flash1(const Arguments
       const int row0 = i * BR, rows = min(BR, a.Nq - row0);
       const long long row = q_row + row0;
       __syncthreads();
+      recorder.begin();
       load_tile<BR, D, kPitch>(Q, static_cast<const Element*>(a.Q) + row * D, rows);
       load_tile<BR, DV, DV>(O, a.running_O + row * DV, rows);
       load_tile<BR, 1, 1>(s.m, a.m + row, rows);
@@ -66,6 +68,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) flash1(const Arguments
       counter.written(flashscope::gpu::kO, 4ll * rows * DV);
       counter.written(flashscope::gpu::kM, 4ll * rows);
       counter.written(flashscope::gpu::kL, 4ll * rows);
+      recorder.end(a, head, i, col0 / BC);
     }
   }
   // Normalised in every tile, nothing is left to do; LSE follows from m and l.
@@ -73,11 +76,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) flash1(const Arguments
     for (int i = 0; i < Tr; ++i) {
       const int row0 = i * BR, rows = min(BR, a.Nq - row0);
       __syncthreads();
+      recorder.begin();
       load_tile<BR, DV, DV>(O, a.running_O + (q_row + row0) * DV, rows);
       load_tile<BR, 1, 1>(s.m, a.m + q_row + row0, rows);
       load_tile<BR, 1, 1>(s.l, a.l + q_row + row0, rows);
       __syncthreads();
       finish(O, s, a, head, row0, rows);
+      recorder.end(a, head, i, -1);
       counter.read(flashscope::gpu::kO, 4ll * rows * DV);
       counter.read(flashscope::gpu::kM, 4ll * rows);
       counter.read(flashscope::gpu::kL, 4ll * rows);

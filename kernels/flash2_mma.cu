@@ -286,6 +286,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS) flash2_mma(co
   const float factor = BIAS ? 1.f : a.scale * kLog2e;
 
   Counter counter;
+  Recorder recorder;
   const auto copy_k = [&](int n) {
     const int j = block(n), cols = min(BC, a.Nk - j * BC);
     copy_tile<BC, D>(stage(n), K + static_cast<long long>(j) * BC * D, cols);
@@ -322,6 +323,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS) flash2_mma(co
 
   for (int n = 0; n < visits; ++n) {
     const int col0 = block(n) * BC;
+    recorder.begin();
     wait_for_copies();
     __syncthreads();
     if (STAGES == 1) copy_v(n);
@@ -346,6 +348,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS) flash2_mma(co
     }
     online_softmax(S, s, factor);
     accumulate(s, S, stage(n) + KTile::kBytes, v_lane);
+    recorder.end(a, head, i, block(n));
   }
 
   // finish: O / l, LSE = m + ln l, the policy for empty rows; then out through shared memory in whole rows.

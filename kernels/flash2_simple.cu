@@ -27,6 +27,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) flash2_simple(const Ar
   const Element* V = static_cast<const Element*>(a.V) + kv_row * DV;
 
   Counter counter;
+  Recorder recorder;
   load_tile<BR, D, kPitch>(Q, static_cast<const Element*>(a.Q) + (static_cast<long long>(head) * a.Nq + row0) * D,
                            rows);
   counter.read_tile(flashscope::gpu::kQ, static_cast<long long>(rows) * D);
@@ -43,6 +44,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) flash2_simple(const Ar
     const int j = REVERSE ? visited.last - 1 - (n - visited.first) : n;
     const int col0 = j * BC, cols = min(BC, a.Nk - col0);
     __syncthreads();
+    recorder.begin();
     load_tile<BC, D, kPitch>(KV, K + static_cast<long long>(col0) * D, cols);
     counter.read_tile(flashscope::gpu::kK, static_cast<long long>(cols) * D);
     counter.read_masks(a, rows, cols);
@@ -54,6 +56,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) flash2_simple(const Ar
     counter.read_tile(flashscope::gpu::kV, static_cast<long long>(cols) * DV);
     __syncthreads();
     add(O, S, KV, s);
+    recorder.end(a, head, i, j);
   }
   __syncthreads();
   finish(O, s, a, head, row0, rows);

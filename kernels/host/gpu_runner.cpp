@@ -8,11 +8,13 @@
 #include <functional>
 #include <optional>
 #include <thread>
+#include <tuple>
 
 #include "engine/error.h"
 #include "kernels/arguments.h"
 #include "kernels/host/cuda.h"
 #include "kernels/host/libraries.h"
+#include "kernels/host/mask_planes.h"
 #include "kernels/host/meters.h"
 #include "kernels/host/standard.h"
 
@@ -45,59 +47,28 @@ std::vector<char> packed(const Tensor& tensor) {
   return bytes;
 }
 
-DeviceMemory upload(const void* data, std::int64_t bytes, const Pool& pool, const Stream& stream) {
-  DeviceMemory memory(bytes, pool, stream);
-  FLASHSCOPE_CUDA(
-      cudaMemcpyAsync(memory.as<void>(), data, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream));
-  stream.wait();  // the host's copy may go
-  return memory;
-}
 DeviceMemory copy(const DeviceMemory& from, const Pool& pool, const Stream& stream) {
   DeviceMemory memory(from.bytes(), pool, stream);
   FLASHSCOPE_CUDA(cudaMemcpyAsync(memory.as<void>(), from.as<void>(), static_cast<std::size_t>(from.bytes()),
                                   cudaMemcpyDeviceToDevice, stream));
   return memory;
 }
-template <class T>
-std::vector<T> download(const DeviceMemory& from, const Stream& stream) {
-  std::vector<T> values(static_cast<std::size_t>(from.bytes()) / sizeof(T));
-  FLASHSCOPE_CUDA(cudaMemcpyAsync(values.data(), from.as<void>(), static_cast<std::size_t>(from.bytes()),
-                                  cudaMemcpyDeviceToHost, stream));
-  stream.wait();
-  return values;
-}
 
 // The masks of a file as planes: a byte a cell, a float a cell.
 struct MaskPlanes {
   DeviceMemory keep, bias;
 };
-template <class Source>
-Plane plane_of(const Source& source, const void* data) {
-  Plane plane;
-  plane.data = data;
-  plane.col_stride = source.cols == 1 ? 0 : 1;
-  plane.row_stride = source.rows == 1 ? 0 : source.cols;
-  plane.head_stride = source.heads == 1 ? 0 : source.rows * source.cols;
-  return plane;
-}
 MaskPlanes upload_masks(const Mask& mask, Arguments& arguments, const Pool& pool, const Stream& stream) {
   MaskPlanes planes;
   if (mask.keep) {
-    const KeepMask& keep = *mask.keep;
-    std::vector<unsigned char> bytes;
-    bytes.reserve(static_cast<std::size_t>(keep.heads * keep.rows * keep.cols));
-    for (std::int64_t h = 0; h < keep.heads; ++h)
-      for (std::int64_t r = 0; r < keep.rows; ++r)
-        for (std::int64_t c = 0; c < keep.cols; ++c) bytes.push_back(keep.keep(h, r, c) ? 1 : 0);
+    const std::vector<unsigned char> bytes = keep_bytes(*mask.keep);
     planes.keep = upload(bytes.data(), static_cast<std::int64_t>(bytes.size()), pool, stream);
-    arguments.keep = plane_of(keep, planes.keep.as<void>());
+    arguments.keep = plane_of(*mask.keep, planes.keep.as<void>());
   }
   if (mask.bias) {
-    const Bias& bias = *mask.bias;
-    std::vector<float> values(bias.f32.begin(), bias.f32.end());
-    if (values.empty()) values.assign(bias.f64.begin(), bias.f64.end());
+    const std::vector<float> values = bias_values<float>(*mask.bias);
     planes.bias = upload(values.data(), static_cast<std::int64_t>(values.size() * sizeof(float)), pool, stream);
-    arguments.bias = plane_of(bias, planes.bias.as<void>());
+    arguments.bias = plane_of(*mask.bias, planes.bias.as<void>());
   }
   return planes;
 }
@@ -185,6 +156,32 @@ Traffic read_counts(const DeviceMemory& counts, const Stream& stream) {
   for (std::size_t n = 0; n < kOperands; ++n)
     traffic.by_operand[n] = {static_cast<std::int64_t>(values[2 * n]), static_cast<std::int64_t>(values[2 * n + 1])};
   return traffic;
+}
+
+constexpr std::int64_t kMostSpans = 1 << 20;  // of a timeline, 40 MiB
+
+// Spans in the order of SMs and time, times from the first start.
+Timeline read_timeline(const DeviceMemory& spans, const DeviceMemory& count, int sms, const Stream& stream) {
+  const std::uint64_t recorded = download<std::uint64_t>(count, stream).front();
+  std::vector<RecordedSpan> raw = download<RecordedSpan>(spans, stream);
+  Timeline timeline;
+  timeline.sms = sms;
+  timeline.lost = static_cast<std::int64_t>(recorded - std::min<std::uint64_t>(recorded, raw.size()));
+  raw.resize(static_cast<std::size_t>(std::min<std::uint64_t>(recorded, raw.size())));
+  std::vector<std::uint64_t> times;
+  for (const RecordedSpan& span : raw) times.push_back(span.start), times.push_back(span.end);
+  std::sort(times.begin(), times.end());
+  for (std::size_t n = 1; n < times.size(); ++n)
+    if (const auto step = static_cast<std::int64_t>(times[n] - times[n - 1]); step > 0)
+      timeline.tick_ns = timeline.tick_ns == 0 ? step : std::min(timeline.tick_ns, step);
+  for (const RecordedSpan& span : raw)
+    timeline.spans.push_back({span.sm, static_cast<std::int64_t>(span.block), span.head, span.i, span.j,
+                              static_cast<std::int64_t>(span.start - times.front()),
+                              static_cast<std::int64_t>(span.end - times.front())});
+  std::sort(timeline.spans.begin(), timeline.spans.end(), [](const Timeline::Span& a, const Timeline::Span& b) {
+    return std::tie(a.sm, a.start_ns, a.block) < std::tie(b.sm, b.start_ns, b.block);
+  });
+  return timeline;
 }
 
 int band_limit(std::int64_t value) {
@@ -277,7 +274,8 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
   Report report;
   report.device = device.name, report.kernel = standard ? "cuBLAS, softmax_rows, cuBLAS" : plan.entry;
   report.shape = shape, report.recipe = recipe, report.tensor_bytes = tensors;
-  report.traffic = counted(Schedule(shape, problem.mask, recipe));
+  const Schedule schedule(shape, problem.mask, recipe);
+  report.traffic = counted(schedule);
   GpuFigures figures;
   figures.median = seconds[static_cast<std::size_t>(median_index(seconds.size()))];
   figures.fastest = seconds.front(), figures.slowest = seconds.back();
@@ -332,6 +330,24 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
     counter.init(arguments, init_blocks, stream);
     counter.launch(arguments, stream);
     figures.counted = read_counts(counts, stream);
+  }
+  if (options.timeline) {
+    const LaunchPlan recording =
+        plan_launch(problem, recipe, options.kernel, false, device.limits, options.tuning, true);
+    const Kernel recorder(recording, device);
+    const std::int64_t expected = standard ? rows : schedule.tiles() + shape.heads * schedule.Tr();
+    const std::int64_t most = std::min(expected, kMostSpans);
+    const DeviceMemory spans(most * static_cast<std::int64_t>(sizeof(RecordedSpan)), statistics_pool, stream);
+    const DeviceMemory count(8, statistics_pool, stream);
+    FLASHSCOPE_CUDA(cudaMemsetAsync(count.as<void>(), 0, 8, stream));
+    Arguments with = arguments;
+    with.spans = spans.as<RecordedSpan>(), with.span_count = count.as<unsigned long long>();
+    with.most_spans = static_cast<unsigned long long>(most);
+    if (standard) with.scale = 1;
+    inputs[0].put_into(with);
+    recorder.init(with, init_blocks, stream);
+    recorder.launch(with, stream);
+    figures.timeline = read_timeline(spans, count, device.limits.sms, stream);
   }
   figures.peak_run_bytes = run_pool.peak(), figures.peak_tensor_bytes = tensor_pool.peak();
   figures.peak_statistics_bytes = statistics_pool.peak();

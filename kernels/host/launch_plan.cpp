@@ -58,7 +58,7 @@ int choose_warps(std::int64_t Br, std::int64_t Bc, std::int64_t dv) {
 }  // namespace
 
 LaunchPlan plan_launch(const Problem& problem, const Recipe& recipe, KernelChoice choice, bool count,
-                       const DeviceLimits& limits, const Tuning& tuning) {
+                       const DeviceLimits& limits, const Tuning& tuning, bool timeline) {
   const Shape shape = problem.shape();
   check_supported(problem, recipe);
   const std::string not_mma = why_not_mma(problem, recipe);
@@ -85,14 +85,17 @@ LaunchPlan plan_launch(const Problem& problem, const Recipe& recipe, KernelChoic
   define("GUARD", recipe.guard == Guard::clamp ? 0 : recipe.guard == Guard::skip ? 1 : 2);
   define("EMPTY", recipe.empty_row == EmptyRow::zero ? 0 : recipe.empty_row == EmptyRow::nan ? 1 : 2);
   define("EACH", recipe.normalised() == Normalise::each ? 1 : 0);
-  define("COUNT", count ? 1 : 0);
+  define("COUNT", count ? 1 : 0), define("TIMELINE", timeline ? 1 : 0);
 
   std::string buffers;
   if (recipe.algorithm == Algorithm::standard) {
     plan.code.file = "softmax.cu", plan.entry = "softmax_rows";
     plan.threads = kSimpleThreads, plan.blocks = shape.heads * shape.Nq;
-    plan.shared_bytes = 4 * (shape.Nk + kSimpleThreads / 32);
-    buffers = fmt::format("a row of S of {} keys and the warps' parts", shape.Nk);
+    const std::int64_t parts = 4 * (kSimpleThreads / 32);
+    const bool row_fits = 4 * shape.Nk + parts <= limits.shared_bytes_per_block;
+    define("ROW_FITS", row_fits ? 1 : 0);
+    plan.shared_bytes = parts + (row_fits ? 4 * shape.Nk : 0);
+    buffers = "the warps' parts";
   } else if (mma) {
     plan.code.file = "flash2_mma.cu", plan.entry = "flash2_mma";
     const int warps = tuning.warps > 0 ? tuning.warps : choose_warps(Br, Bc, dv);

@@ -35,9 +35,9 @@ struct Tuning {
   int warps = 0, stages = 0, min_blocks = 0, heads_together = 0;
 };
 
-// `count`: with the in-kernel count of bytes. Throws InputError: what this recipe asks for that no kernel does, or by
-// how much it does not fit.
+// `count`: with the in-kernel count of bytes; `timeline`: the blocks write down when they work on what. Throws
+// InputError: what this recipe asks for that no kernel does, or by how much it does not fit.
 LaunchPlan plan_launch(const Problem& problem, const Recipe& recipe, KernelChoice choice, bool count,
-                       const DeviceLimits& limits, const Tuning& tuning = {});
+                       const DeviceLimits& limits, const Tuning& tuning = {}, bool timeline = false);
 
 }  // namespace flashscope::gpu
