@@ -6,11 +6,16 @@
 #include <nvrtc.h>
 
 #include <initializer_list>
+#include <stdexcept>
 #include <string>
 
-#include "kernels/host/errors.h"
-
 namespace flashscope::gpu {
+
+// A library, driver or device that is not there. what() is one line: what is missing, and the remedy.
+class Missing : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 // Opened by its name as the loader finds it, else from the toolkit that the program was built with, or from the usual
 // place. Stays open. Throws Missing.

@@ -1,0 +1,185 @@
+// CUDA's arrays in OpenGL's buffers and textures, read back by OpenGL, in an EGL context of the GPU's own.
+#include <EGL/egl.h>
+#include <EGL/eglext.h>
+#include <GL/glcorearb.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "kernels/host/shared_buffers.h"
+#include "support.h"
+
+namespace flashscope::gpu {
+namespace {
+
+// OpenGL without a window on the EGL device that is CUDA device 0. Opened by hand: servers often have no libEGL.
+class EglContext {
+ public:
+  EglContext() {
+    library_ = dlopen("libEGL.so.1", RTLD_NOW);
+    if (!library_) {
+      missing = "no libEGL.so.1";
+      return;
+    }
+    find(get_, "eglGetProcAddress");
+    PFNEGLQUERYDEVICESEXTPROC query_devices = nullptr;
+    PFNEGLQUERYDEVICEATTRIBEXTPROC query_attribute = nullptr;
+    PFNEGLGETPLATFORMDISPLAYEXTPROC platform_display = nullptr;
+    PFNEGLINITIALIZEPROC initialize = nullptr;
+    PFNEGLBINDAPIPROC bind_api = nullptr;
+    PFNEGLCHOOSECONFIGPROC choose_config = nullptr;
+    PFNEGLCREATECONTEXTPROC create_context = nullptr;
+    proc(query_devices, "eglQueryDevicesEXT"), proc(query_attribute, "eglQueryDeviceAttribEXT");
+    proc(platform_display, "eglGetPlatformDisplayEXT");
+    find(initialize, "eglInitialize"), find(bind_api, "eglBindAPI"), find(choose_config, "eglChooseConfig");
+    find(create_context, "eglCreateContext"), find(make_current_, "eglMakeCurrent");
+    find(destroy_context_, "eglDestroyContext");
+    if (!query_devices || !query_attribute || !platform_display) {
+      missing = "EGL has no device platform";
+      return;
+    }
+    EGLDeviceEXT devices[16] = {}, device = nullptr;
+    EGLint count = 0;
+    query_devices(16, devices, &count);
+    for (int n = 0; n < count; ++n) {
+      EGLAttrib cuda = -1;
+      if (query_attribute(devices[n], EGL_CUDA_DEVICE_NV, &cuda) && cuda == 0) device = devices[n];
+    }
+    if (!device) {
+      missing = "no EGL device is CUDA device 0";
+      return;
+    }
+    display_ = platform_display(EGL_PLATFORM_DEVICE_EXT, device, nullptr);
+    EGLConfig config = nullptr;
+    const EGLint config_attributes[] = {EGL_SURFACE_TYPE, EGL_PBUFFER_BIT, EGL_RENDERABLE_TYPE, EGL_OPENGL_BIT,
+                                        EGL_NONE};
+    const EGLint context_attributes[] = {EGL_CONTEXT_MAJOR_VERSION, 4, EGL_CONTEXT_MINOR_VERSION, 5, EGL_NONE};
+    if (!display_ || !initialize(display_, nullptr, nullptr) || !bind_api(EGL_OPENGL_API) ||
+        !choose_config(display_, config_attributes, &config, 1, &count) || count < 1) {
+      missing = "EGL does not start on the GPU";
+      return;
+    }
+    context_ = create_context(display_, config, EGL_NO_CONTEXT, context_attributes);
+    if (!context_ || !make_current_(display_, EGL_NO_SURFACE, EGL_NO_SURFACE, context_)) missing = "no OpenGL 4.5";
+  }
+  ~EglContext() {
+    if (!context_) return;
+    make_current_(display_, EGL_NO_SURFACE, EGL_NO_SURFACE, EGL_NO_CONTEXT);
+    destroy_context_(display_, context_);
+  }
+  EglContext(const EglContext&) = delete;
+  EglContext& operator=(const EglContext&) = delete;
+
+  template <class Function>
+  void proc(Function& function, const char* name) const {
+    function = reinterpret_cast<Function>(get_(name));
+  }
+  std::string missing;
+
+ private:
+  template <class Function>
+  void find(Function& function, const char* name) const {
+    function = reinterpret_cast<Function>(dlsym(library_, name));
+  }
+  void* library_ = nullptr;
+  PFNEGLGETPROCADDRESSPROC get_ = nullptr;
+  PFNEGLMAKECURRENTPROC make_current_ = nullptr;
+  PFNEGLDESTROYCONTEXTPROC destroy_context_ = nullptr;
+  EGLDisplay display_ = EGL_NO_DISPLAY;
+  EGLContext context_ = EGL_NO_CONTEXT;
+};
+
+class Sharing : public OnGpu {
+ protected:
+  static std::shared_ptr<const Problem> problem() {
+    Mask mask;
+    mask.causal = Causal::top_left;
+    return random_problem({1, 1, 200, 200, 32, 32, DType::float32}, 11, {}, mask);
+  }
+  static Recipe recipe() {
+    Recipe recipe;
+    recipe.Br = 64, recipe.Bc = 48;
+    return recipe;
+  }
+};
+
+TEST_F(Sharing, what_OpenGL_reads_back_is_what_was_stepped) {
+  const EglContext egl;
+  if (!egl.missing.empty()) GTEST_SKIP() << egl.missing;
+  PFNGLCREATEBUFFERSPROC create_buffers = nullptr;
+  PFNGLNAMEDBUFFERDATAPROC buffer_data = nullptr;
+  PFNGLGETNAMEDBUFFERSUBDATAPROC get_buffer = nullptr;
+  PFNGLDELETEBUFFERSPROC delete_buffers = nullptr;
+  PFNGLCREATETEXTURESPROC create_textures = nullptr;
+  PFNGLTEXTURESTORAGE2DPROC texture_storage = nullptr;
+  PFNGLGETTEXTURESUBIMAGEPROC get_texture = nullptr;
+  PFNGLDELETETEXTURESPROC delete_textures = nullptr;
+  PFNGLGETSTRINGPROC get_string = nullptr;
+  egl.proc(create_buffers, "glCreateBuffers"), egl.proc(buffer_data, "glNamedBufferData");
+  egl.proc(get_buffer, "glGetNamedBufferSubData"), egl.proc(delete_buffers, "glDeleteBuffers");
+  egl.proc(create_textures, "glCreateTextures"), egl.proc(texture_storage, "glTextureStorage2D");
+  egl.proc(get_texture, "glGetTextureSubImage"), egl.proc(delete_textures, "glDeleteTextures");
+  egl.proc(get_string, "glGetString");
+
+  GpuStepper stepper(problem(), recipe());
+  GLuint buffer = 0, textures[2] = {};
+  create_buffers(1, &buffer);
+  buffer_data(buffer, 64 * 32 * 4, nullptr, GL_DYNAMIC_COPY);
+  create_textures(GL_TEXTURE_2D, 2, textures);
+  texture_storage(textures[0], 1, GL_R32F, 48, 64);
+  texture_storage(textures[1], 1, GL_RGBA32F, 5, 4);
+  {
+    SharedBuffers shared(0);
+    const int O = shared.add_buffer(buffer), S = shared.add_texture(textures[0]), map = shared.add_texture(textures[1]);
+    EXPECT_TRUE(shared.shared()) << shared.status();
+    fmt::print("{}; {}\n", shared.status(), reinterpret_cast<const char*>(get_string(GL_RENDERER)));
+    const DeviceMap device_map = stepper.map(0);
+    const ScanMap on_host = stepper.read(device_map);
+    // Two states, so that the second cannot show the first; a full tile and a ragged one.
+    for (const std::int64_t j : {1, 4}) {
+      const std::int64_t K = *stepper.schedule().find(0, 3, j, Stage::accumulate) + 1;
+      const DeviceState state = stepper.seek(K);
+      const SharedBuffers::Copy copies[] = {
+          {O, state.array(StepBuffer::O)}, {S, state.array(StepBuffer::S)}, {map, device_map.cells()}};
+      shared.update(copies, [](const SharedBuffers::Copy&, const void*) { FAIL() << "through the host"; });
+      const TraceState expected = stepper.read(state);
+      std::vector<float> found(static_cast<std::size_t>(expected.rows) * 32);
+      get_buffer(buffer, 0, static_cast<GLsizeiptr>(found.size() * 4), found.data());
+      for (std::size_t n = 0; n < found.size(); ++n) ASSERT_EQ(found[n], expected.O.values[n]) << n;
+      found.assign(expected.S.values.size(), 0);
+      get_texture(textures[0], 0, 0, 0, 0, static_cast<GLsizei>(expected.cols), static_cast<GLsizei>(expected.rows), 1,
+                  GL_RED, GL_FLOAT, static_cast<GLsizei>(found.size() * 4), found.data());
+      for (std::size_t n = 0; n < found.size(); ++n) ASSERT_EQ(found[n], expected.S.values[n]) << n;
+    }
+    std::vector<MapCell> cells(on_host.cells.size());
+    get_texture(textures[1], 0, 0, 0, 0, 5, 4, 1, GL_RGBA, GL_FLOAT, static_cast<GLsizei>(cells.size() * 16),
+                cells.data());
+    EXPECT_EQ(std::memcmp(cells.data(), on_host.cells.data(), cells.size() * 16), 0);
+  }
+  delete_buffers(1, &buffer);
+  delete_textures(2, textures);
+}
+
+// Without OpenGL on the GPU (here: without any) the same arrays come through the host, and that is said.
+TEST_F(Sharing, without_OpenGL_on_the_GPU_it_is_a_copy_and_says_so) {
+  GpuStepper stepper(problem(), recipe());
+  SharedBuffers shared(0);
+  EXPECT_FALSE(shared.shared());
+  EXPECT_EQ(shared.status().find("copied through the host: "), 0u) << shared.status();
+  const int P = shared.add_texture(7);
+  const DeviceState state = stepper.seek(*stepper.schedule().find(0, 2, 0, Stage::accumulate) + 1);
+  std::vector<float> found;
+  const SharedBuffers::Copy copies[] = {{P, state.array(StepBuffer::P)}, {P, state.array(StepBuffer::LSE)}};
+  shared.update(copies, [&](const SharedBuffers::Copy& copy, const void* data) {
+    EXPECT_EQ(copy.slot, P);
+    const auto* first = static_cast<const float*>(data);
+    found.insert(found.end(), first, first + copy.from.rows * copy.from.cols);
+  });
+  const TraceState expected = stepper.read(state);
+  ASSERT_EQ(found.size(), expected.P.values.size());  // and nothing of LSE, which does not exist yet
+  for (std::size_t n = 0; n < found.size(); ++n) ASSERT_EQ(found[n], expected.P.values[n]) << n;
+}
+
+}  // namespace
+}  // namespace flashscope::gpu
