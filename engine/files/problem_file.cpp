@@ -433,11 +433,7 @@ LoadedProblem load_problem(const ProblemFiles& files, std::stop_token stop, cons
   if (!wanted.scale && !wanted.names.contains("scale")) wanted.scale = outline.scale;
   if (wanted.causal == Causal::none && !wanted.window)
     wanted.causal = outline.mask.causal, wanted.window = outline.mask.window;
-  LoadedProblem loaded = Loader(wanted, std::move(stop), progress).load();
-  auto named = std::make_shared<Problem>(*loaded.problem);
-  named->name = outline.name;
-  loaded.problem = std::move(named);
-  return loaded;
+  return Loader(wanted, std::move(stop), progress).load();
 }
 
 }  // namespace flashscope
