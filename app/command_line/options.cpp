@@ -261,11 +261,14 @@ void add_kernel(Command& command, KernelOptions& options) {
                  });
   command.option("--isa", "NAME", "instruction set, as `flashscope devices` lists them (default: auto, the best)",
                  [](const std::string& word) { use_isa(word); });
-  command.option("--kernel", "auto", "the CPU's fold; kernels for GPUs are not built yet", [](const std::string& word) {
-    if (word == "simple" || word == "mma")
-      throw UsageError("--kernel " + word + ": kernels for GPUs are not built yet");
-    if (word != "auto") throw InputError("--kernel", '"' + word + '"', "auto");
-  });
+  command.choice("--kernel", {"auto", "simple", "mma"}, "which of a GPU's kernels: plain, or on tensor cores",
+                 [&options](const std::string& word) {
+                   if (word != "auto" && !options.gpu_kernels)
+                     throw UsageError("--kernel " + word + ": a GPU's kernel, which only `flashscope run` starts");
+                   options.kernel = word == "simple" ? gpu::KernelChoice::simple
+                                    : word == "mma"  ? gpu::KernelChoice::mma
+                                                     : gpu::KernelChoice::automatic;
+                 });
 }
 
 void add_memory(Command& command, std::int64_t& bytes) {

@@ -15,6 +15,7 @@
 #include "engine/attention/problem.h"
 #include "engine/attention/recipe.h"
 #include "engine/files/problem_file.h"
+#include "kernels/host/launch_plan.h"
 
 namespace flashscope::command_line {
 
@@ -43,6 +44,8 @@ struct ProblemOptions {
 struct KernelOptions {
   Recipe recipe;
   std::optional<std::int64_t> Br, Bc;
+  gpu::KernelChoice kernel = gpu::KernelChoice::automatic;
+  bool gpu_kernels = false;  // whether the command can run them
 };
 
 void add_shape(Command& command, ShapeOptions& options);

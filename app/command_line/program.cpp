@@ -12,6 +12,8 @@
 #include "app/command_line/demo.h"
 #include "app/command_line/display.h"
 #include "app/command_line/picture.h"
+#include "app/gpu_child.h"
+#include "kernels/host/compiler.h"
 
 namespace flashscope::command_line {
 namespace {
@@ -23,7 +25,7 @@ struct Known {
 };
 constexpr std::array kCommands{
     Known{"count", "what moves between HBM and the chip: ledger and closed forms, no arithmetic", add_count},
-    Known{"run", "the whole kernel on the CPU: O, LSE, errors, time, memory, traffic", add_run},
+    Known{"run", "the whole kernel on the CPU or a GPU: O, LSE, errors, time, memory, traffic", add_run},
     Known{"step", "the state of one head after K steps, or at the next event", add_step},
     Known{"sweep", "the ledger at every point of a product of options: table, CSV, JSON, chart", add_sweep},
     Known{"diagnose", "NaN rows, the first NaN with its stage and cause, empty rows", add_diagnose},
@@ -31,10 +33,11 @@ constexpr std::array kCommands{
     Known{"row", "the online softmax of one row of scores, chunk by chunk", add_row},
     Known{"devices", "the processors of this machine and what each can run", add_devices},
 };
+constexpr const char* kGpuRun = "gpu-run";  // FOLDER: the child's side of a run on a GPU; not for people
 
 constexpr const char* kAbout =
     "flashscope: step, run and count a tiled attention kernel on your own tensors.\n"
-    "Without a command the window opens on FILE (.npz, .safetensors) or on the built-in demo;\n"
+    "Without a command the window opens on FILE (.npz, .safetensors, .fscope) or on the built-in demo;\n"
     "without a display the demo is rendered to flashscope-demo.png instead.";
 constexpr const char* kExits =
     "Every command takes --json and prints one JSON object on standard output.\n"
@@ -51,6 +54,15 @@ int run_action(const std::function<int()>& action, const std::string& who) {
   } catch (const DeviceError& error) {
     complain(error.what());
     return kDevice;
+  } catch (const gpu::Missing& missing) {
+    complain(missing.what());
+    return kDevice;
+  } catch (const gpu::GpuError& error) {
+    complain(error.what());
+    return kDevice;
+  } catch (const gpu::CompileError& error) {
+    complain(error.what());
+    return kDevice;
   } catch (const std::bad_alloc&) {
     complain("not enough memory; --memory sets what may be used, smaller inputs need less");
   } catch (const std::exception& error) {
@@ -65,10 +77,11 @@ bool is_command(int argc, char** argv) {
   if (argc < 2) return false;
   const std::string_view word = argv[1];
   const auto named = [&](const Known& known) { return word == known.name; };
-  return word.starts_with('-') || std::any_of(kCommands.begin(), kCommands.end(), named);
+  return word.starts_with('-') || word == kGpuRun || std::any_of(kCommands.begin(), kCommands.end(), named);
 }
 
 int run(int argc, char** argv) {
+  if (argc == 3 && std::string_view(argv[1]) == kGpuRun) return serve_gpu_run(argv[2]);
   CLI::App program(kAbout, "flashscope");
   program.set_version_flag("--version", "flashscope " FLASHSCOPE_VERSION);
   program.footer(kExits);

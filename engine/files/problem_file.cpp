@@ -433,7 +433,11 @@ LoadedProblem load_problem(const ProblemFiles& files, std::stop_token stop, cons
   if (!wanted.scale && !wanted.names.contains("scale")) wanted.scale = outline.scale;
   if (wanted.causal == Causal::none && !wanted.window)
     wanted.causal = outline.mask.causal, wanted.window = outline.mask.window;
-  return Loader(wanted, std::move(stop), progress).load();
+  LoadedProblem loaded = Loader(wanted, std::move(stop), progress).load();
+  auto named = std::make_shared<Problem>(*loaded.problem);
+  named->name = outline.name;
+  loaded.problem = std::move(named);
+  return loaded;
 }
 
 }  // namespace flashscope

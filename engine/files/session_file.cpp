@@ -388,7 +388,9 @@ SessionFile read_session(const std::filesystem::path& path, std::int64_t memory_
 
 SessionOutline read_session_outline(const std::filesystem::path& path) {
   SessionFacts facts = read_manifest(path);
-  return {facts.problem.present, facts.problem.scale, std::move(facts.problem.mask), facts.recipe, facts.head, facts.K};
+  files::ProblemFacts& problem = facts.problem;
+  return {problem.present, std::move(problem.name), problem.scale, std::move(problem.mask), facts.recipe, facts.head,
+          facts.K};
 }
 
 }  // namespace flashscope

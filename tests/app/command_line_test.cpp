@@ -15,6 +15,7 @@
 #include <sstream>
 #include <thread>
 
+#include "engine/files/session_file.h"
 #include "engine/files/tensor_file.h"
 #include "tests/app/command_line.h"
 
@@ -183,12 +184,84 @@ TEST_F(CommandLine, EveryInstructionSetGivesTheAnswer) {
   const json devices = run_json("devices");
   ASSERT_FALSE(devices["cpu"]["isas"].empty());
   EXPECT_EQ(devices["cpu"]["isa"], devices["cpu"]["isas"][0]);
-  EXPECT_EQ(devices["gpus"], json::array());
-  EXPECT_TRUE(devices["gpu_reason"].is_string());
+  // A GPU that can be used, or one line for each piece that is missing.
+  ASSERT_TRUE(devices["gpu_usable"].is_boolean());
+  EXPECT_EQ(devices["gpu_usable"].get<bool>(), devices["missing"].empty() && !devices["gpus"].empty());
   for (const json& isa : devices["cpu"]["isas"]) {
     const json object = run_json("run --random 1 --n 130 --d 16 --causal --isa " + isa.get<std::string>());
     EXPECT_THAT(object["kernel"].get<std::string>(), HasSubstr(isa.get<std::string>()));
   }
+}
+
+// The tests' own state in CI: no device that can be used.
+class WithoutAGpu : public CommandLine {
+ protected:
+  // No device is visible to CUDA's driver, should there be one.
+  Result run_hidden(const std::string& arguments) { return run(arguments, "CUDA_VISIBLE_DEVICES="); }
+  static std::string why(const json& devices) { return devices["missing"][0]; }
+};
+
+TEST_F(WithoutAGpu, TheCommandLineSaysWhyAndWhatToDo) {
+  const json devices = run_hidden("devices --json").parsed();
+  EXPECT_EQ(devices["gpus"], json::array());
+  EXPECT_FALSE(devices["gpu_usable"].get<bool>());
+  ASSERT_FALSE(devices["missing"].empty());
+  EXPECT_THAT(run_hidden("devices").out, HasSubstr(why(devices)));
+  EXPECT_THAT(why(devices), testing::ContainsRegex("install|check nvidia-smi"));
+
+  const std::string problem = " --random 1 --n 40 --d 8";
+  for (const char* wanted : {"--device cuda", "--measure", "--kernel simple", "--timeline t.json"}) {
+    SCOPED_TRACE(wanted);
+    const Result result = run_hidden("run " + std::string(wanted) + problem);
+    EXPECT_EQ(result.code, 4);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.err, "flashscope run: " + why(devices) + "\n");
+  }
+  const Result automatic = run_hidden("run --json" + problem);
+  EXPECT_EQ(automatic.code, 0);
+  EXPECT_EQ(automatic.err, "flashscope run: on the CPU: " + why(devices) + "\n");
+  EXPECT_THAT(automatic.parsed()["device"].get<std::string>(), testing::StartsWith("CPU"));
+  EXPECT_EQ(run_hidden("run --device cpu --json" + problem).err, "");
+}
+
+TEST_F(CommandLine, RunShowsEverySourceOfTraffic) {
+  const json object = run_json("run --device cpu --random 1 --n 256 --d 16 --heads 2 --algorithm flash1 --bc 32");
+  const json& traffic = object["traffic"];
+  EXPECT_EQ(traffic["formula"]["bytes"]["total"], traffic["counted"]["bytes"]["total"]);
+  std::vector<std::string> sources;
+  for (const json& line : traffic["sources"]) {
+    sources.push_back(line["origin"].get<std::string>() + " " + line["source"].get<std::string>());
+    EXPECT_EQ(line["bytes"].is_null(), line.contains("reason")) << line;
+  }
+  EXPECT_EQ(sources, (std::vector<std::string>{"formula closed form", "counted ledger", "counted kernel",
+                                               "measured L2 - SM", "measured DRAM"}));
+  EXPECT_EQ(traffic["sources"][1]["difference"]["read"]["bytes"], 0);
+  EXPECT_EQ(object["blocks"]["launched"], 2);
+  EXPECT_EQ(run_json("run --device cpu --random 1 --n 256 --d 16 --heads 2 --br 100")["blocks"]["launched"], 2 * 3);
+  const Result text = run("run --device cpu --random 1 --n 256 --d 16");
+  for (const char* part : {"closed form", "formula", "counted", "L2 - SM, measured: missing", "thread blocks"})
+    EXPECT_THAT(text.out, HasSubstr(part));
+}
+
+TEST_F(CommandLine, ASessionIsSavedAndIsAProblem) {
+  const json first = run_json(
+      "run --device cpu --random 5 --n 70 --d 8 --heads 4 --kv-heads 2 --causal --scale 0.5 "
+      "--dtype float16 --bc 32 --save s.fscope");
+  const json again = run_json("run --device cpu --input s.fscope --bc 32 --save s.fscope");
+  for (const char* key : {"problem", "shape", "conventions", "o_checksum", "error_vs_float64", "traffic"})
+    EXPECT_EQ(again[key], first[key]) << key;
+  const SessionFile session = read_session(folder_ / "s.fscope");
+  ASSERT_EQ(session.reports.size(), 2u);  // the first and the second
+  EXPECT_EQ(session.reports[0].report->O, session.reports[1].report->O);
+  EXPECT_EQ(session.recipe.Bc, 32);
+  EXPECT_EQ(session.problem->name, "random 5");
+  EXPECT_EQ(session.reports[0].version, run("--version").out.substr(11, session.reports[0].version.size()));
+  EXPECT_THAT(session.reports[0].date, testing::MatchesRegex("....-..-..T..:..:..Z"));
+  // Every command that takes a problem takes a session.
+  EXPECT_EQ(run_json("diagnose --input s.fscope")["nan_rows"].size(), 4u);
+  EXPECT_EQ(run_json("step --input s.fscope --head 3 --at 5")["stage"], "max");
+  EXPECT_EQ(run_json("run --device cpu --input s.fscope --head 1")["shape"]["heads"], 1);
+  expect_refused("run --device cpu --input s.fscope --n 5", "--n");
 }
 
 // ---- step
@@ -297,7 +370,14 @@ TEST_F(CommandLine, BadInputExitsTwoWithOneMessage) {
   expect_refused("run --random 1 --n 100000000 --d 64", "--memory");
   expect_refused("run --random 1 --n 8 --d 4 --isa ABACUS", "ABACUS");
   expect_refused("run --random 1 --n 8 --d 4 --defect no-final-divide --normalise each", "normalise end");
-  expect_refused("run --random 1 --n 8 --d 4 --out /nowhere/o.npz", "/nowhere/o.npz");
+  expect_refused("run --random 1 --n 8 --d 4 --device cpu --out /nowhere/o.npz", "/nowhere/o.npz");
+  expect_refused("run --random 1 --n 8 --d 4 --device cpu --save /nowhere/s.fscope", "/nowhere/s.fscope");
+  expect_refused("run --random 1 --n 8 --d 4 --device tpu", "one of auto|cpu|cuda");
+  expect_refused("run --random 1 --n 8 --d 4 --device cpu --measure", "--measure: only on a GPU");
+  expect_refused("run --random 1 --n 8 --d 4 --device cpu --kernel mma", "--kernel simple|mma: only on a GPU");
+  expect_refused("run --random 1 --n 8 --d 4 --device cpu --timeline t.json", "--timeline: only on a GPU");
+  expect_refused("run --random 1 --n 8 --d 4 --measure --no-measure", "exclude each other");
+  expect_refused("step --random 1 --n 8 --d 4 --at 1 --kernel simple", "only `flashscope run` starts");
   expect_refused("step --random 1 --n 8 --d 4", "--at K or --until KIND is needed");
   expect_refused("step --random 1 --n 8 --d 4 --at 1000", "--at: found 1000, expected 0 to 11");
   expect_refused("step --random 1 --n 8 --d 4 --until doom", "nan|inf|rescale|masked");
@@ -317,10 +397,6 @@ TEST_F(CommandLine, BadInputExitsTwoWithOneMessage) {
 TEST_F(CommandLine, WhatIsNotBuiltIsRefused) {
   const std::string problem = " --random 1 --n 8 --d 4";
   expect_refused("sweep --n 8 --d 4 --vary br=1,2 --measure", "not built yet");
-  expect_refused("run --device cuda" + problem, "not built yet");
-  expect_refused("run --save session" + problem, "not built yet");
-  expect_refused("run --kernel mma" + problem, "not built yet");
-  expect_refused("run --measure" + problem, "not built yet");
   expect_refused("diagnose --against o.npy" + problem, "not built yet");
   expect_refused("run --defect lse-base2" + problem, "not built yet");
 }

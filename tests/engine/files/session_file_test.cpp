@@ -187,6 +187,7 @@ TEST(SessionFile, IsAProblemFileToo) {
   files.input = folder / "a.fscope";
   const auto loaded = load_problem(files).problem;
   EXPECT_EQ(loaded->scale, problem->scale);
+  EXPECT_EQ(loaded->name, problem->name);
   EXPECT_EQ(loaded->mask.causal, Causal::bottom_right);
   EXPECT_EQ(loaded->mask.window, problem->mask.window);
   EXPECT_TRUE(same_bits(loaded->mask.keep->bits, problem->mask.keep->bits));

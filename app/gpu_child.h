@@ -1,0 +1,53 @@
+// Full and measured runs on a GPU, each in a process of its own: after an illegal address CUDA's process is lost, and
+// the one that asked must not be. The parent writes the problem as a session into a folder of its own, starts
+// `flashscope gpu-run FOLDER`, and reads the report back from another session there; the comparison with float64 is the
+// parent's. Whatever happens to the child is one message here, and the next run works. Built with or without CUDA.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <stop_token>
+#include <string>
+
+#include "engine/attention/cpu_runner.h"
+#include "kernels/host/errors.h"
+#include "kernels/host/gpu_runner.h"
+
+namespace flashscope {
+
+// gpu::gpu_status(); in a build without the CUDA half, the line that says so.
+gpu::GpuStatus gpu_status();
+std::vector<std::string> missing_gpu_libraries();  // gpu::missing_libraries(); none in such a build
+// Bytes that a run holds on the device: Q, K, V; and O, LSE, running state, S and P.
+struct GpuBytes {
+  std::int64_t tensors = 0, outputs = 0;
+};
+GpuBytes gpu_bytes(const Shape& shape, const Recipe& recipe);
+// Throws InputError, with the figures, where that exceeds the device's memory: before anything is allocated.
+void check_fits(const Shape& shape, const Recipe& recipe, const gpu::GpuDevice& device);
+
+struct ChildRun {
+  int device = 0;  // of gpu_status().devices: its index
+  gpu::KernelChoice kernel = gpu::KernelChoice::automatic;
+  CheckRows check;
+  int threads = 0;  // of the check
+  bool measure = true, timeline = false;
+  int repeats = 20;
+  std::chrono::seconds limit{1800};  // a child that runs longer is ended
+  // Started as `program gpu-run FOLDER`; empty: $FLASHSCOPE_GPU_CHILD, which tests set, else this program.
+  std::filesystem::path program;
+};
+// Blocks; a stop request ends the child. `progress` is a share, called from this thread and those of the check.
+// Throws InputError (no kernel for this recipe, does not fit), gpu::Missing, gpu::GpuError, gpu::CompileError,
+// Cancelled.
+Report run_in_child(const Problem& problem, const Recipe& recipe, const ChildRun& options,
+                    const std::stop_token& stop = {}, const Progress& progress = {});
+
+// The child's side: runs what stands in `folder` and leaves the report there. One JSON line on standard output says how
+// it ended. Returns the exit code.
+using GpuRunner = std::function<Report(const Problem&, const Recipe&, const gpu::GpuRunOptions&)>;
+int serve_gpu_run(const std::filesystem::path& folder, const GpuRunner& run);
+int serve_gpu_run(const std::filesystem::path& folder);  // by gpu::run_on_gpu
+
+}  // namespace flashscope

@@ -1,0 +1,103 @@
+#include "engine/insight/traffic_table.h"
+
+#include "engine/attention/closed_form.h"
+
+namespace flashscope {
+namespace {
+
+TrafficBytes bytes_of(const Moved& moved) {
+  return {static_cast<double>(moved.read), static_cast<double>(moved.written)};
+}
+
+TrafficLine line(Origin origin, std::string source) {
+  TrafficLine result;
+  result.origin = origin, result.source = std::move(source);
+  return result;
+}
+
+std::string why_not_measured(const Report* report) {
+  if (!report) return "only a GPU's counters measure these bytes, and nothing was run on one";
+  if (!report->gpu) return "the run was on the CPU; only a GPU's counters measure these bytes";
+  return report->gpu->not_measured.empty() ? "not measured in this run" : report->gpu->not_measured;
+}
+
+}  // namespace
+
+std::string_view name(Origin origin) {
+  switch (origin) {
+    case Origin::formula:
+      return "formula";
+    case Origin::counted:
+      return "counted";
+    case Origin::measured:
+      return "measured";
+  }
+  return "";
+}
+
+Difference difference(double value, double baseline) {
+  Difference result;
+  result.bytes = value - baseline;
+  if (baseline != 0) result.percent = 100 * result.bytes / baseline;
+  return result;
+}
+
+std::vector<TrafficLine> traffic_table(const Shape& shape, const Mask* mask, const Recipe& recipe,
+                                       const Traffic& counted_bytes, const Report* report) {
+  std::vector<TrafficLine> lines;
+  const TrafficBytes walked = bytes_of(counted_bytes.total());
+  const bool closed = mask && has_closed_form(*mask, recipe);
+  // Without a closed form the walk's count stands in for it.
+  const TrafficBytes baseline = closed ? bytes_of(closed_form(shape, *mask, recipe).bytes.total()) : walked;
+  const std::string against = closed ? "formula" : "ledger";
+  const auto compare = [&](TrafficLine& with) { with.against = against, with.baseline = baseline; };
+
+  TrafficLine form = line(Origin::formula, "closed form");
+  if (closed)
+    form.bytes = baseline;
+  else
+    form.missing = mask ? "which tiles are visited depends on a file's values" : "the run's mask is not known here";
+  lines.push_back(form);
+
+  TrafficLine ledger = line(Origin::counted, "ledger");
+  ledger.bytes = walked;
+  if (closed) compare(ledger);
+  lines.push_back(ledger);
+
+  const bool standard = recipe.algorithm == Algorithm::standard;
+  const bool on_gpu = report && report->gpu;
+  TrafficLine kernel = line(Origin::counted, "kernel");
+  if (on_gpu && report->gpu->counted)
+    kernel.bytes = bytes_of(report->gpu->counted->total()), compare(kernel);
+  else if (!on_gpu)
+    kernel.missing = report ? "the run was on the CPU; the kernels on a GPU count for themselves" : "no run on a GPU";
+  else
+    kernel.missing = standard ? "cuBLAS does not count what it moves" : "not counted in this run";
+  lines.push_back(kernel);
+
+  TrafficLine l2 = line(Origin::measured, "L2 - SM"), dram = line(Origin::measured, "DRAM");
+  if (on_gpu && report->gpu->measured) {
+    const HardwareFigures& found = *report->gpu->measured;
+    l2.caches = dram.caches = "cold";
+    l2.bytes = {found.l2_read, found.l2_written}, compare(l2);
+    dram.bytes = {found.dram_read, found.dram_written};
+    if (standard) {
+      compare(dram);
+    } else {
+      dram.against = "Q, K, V, O once", dram.baseline = bytes_of(minimum(shape).bytes);
+    }
+  } else {
+    l2.missing = dram.missing = why_not_measured(report);
+  }
+  lines.push_back(l2);
+  if (standard && l2.bytes) {
+    TrafficLine again = line(Origin::measured, "of it, matrix products' re-reads");
+    again.caches = l2.caches;
+    again.bytes = {l2.bytes->read - baseline.read, l2.bytes->written - baseline.written};
+    lines.push_back(again);
+  }
+  lines.push_back(dram);
+  return lines;
+}
+
+}  // namespace flashscope
