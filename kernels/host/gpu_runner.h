@@ -6,21 +6,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include "engine/attention/cpu_runner.h"
+#include "kernels/host/errors.h"
 #include "kernels/host/launch_plan.h"
 
 namespace flashscope::gpu {
-
-// The device or its driver failed. what() names the call and CUDA's reason.
-class GpuError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 struct GpuDevice {
   int index = 0;
@@ -37,6 +31,8 @@ struct GpuStatus {
 };
 // Looks, never throws.
 GpuStatus gpu_status();
+// The same lines for what only standard attention and the counters need. Opens the libraries, which takes a while.
+std::vector<std::string> missing_libraries();
 
 struct GpuRunOptions {
   int device = 0;

@@ -3,6 +3,7 @@
 #include "kernels/host/cuda.h"
 #include "kernels/host/gpu_runner.h"
 #include "kernels/host/libraries.h"
+#include "kernels/host/meters.h"
 
 namespace flashscope::gpu {
 namespace {
@@ -27,7 +28,23 @@ std::string no_device(cudaError_t error) {
   }
 }
 
+template <class Open>
+void look(std::vector<std::string>& lines, const Open& open) {
+  try {
+    open();
+  } catch (const Missing& missing) {
+    lines.emplace_back(missing.what());
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> missing_libraries() {
+  std::vector<std::string> lines;
+  look(lines, [] { cublas(); });
+  look(lines, [] { open_meters(); });
+  return lines;
+}
 
 GpuStatus gpu_status() {
   GpuStatus status;
@@ -60,11 +77,7 @@ GpuStatus gpu_status() {
     device.limits.l2_bytes = properties.l2CacheSize;
     status.devices.push_back(std::move(device));
   }
-  try {
-    nvrtc();
-  } catch (const Missing& missing) {
-    status.missing.emplace_back(missing.what());
-  }
+  look(status.missing, [] { nvrtc(); });
   return status;
 }
 

@@ -6,16 +6,11 @@
 #include <nvrtc.h>
 
 #include <initializer_list>
-#include <stdexcept>
 #include <string>
 
-namespace flashscope::gpu {
+#include "kernels/host/errors.h"
 
-// A library, driver or device that is not there. what() is one line: what is missing, and the remedy.
-class Missing : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+namespace flashscope::gpu {
 
 // Opened by its name as the loader finds it, else from the toolkit that the program was built with, or from the usual
 // place. Stays open. Throws Missing.

@@ -11,6 +11,9 @@
 
 namespace flashscope::gpu {
 
+// Opens CUPTI; throws Missing where it is not there. Whether counters may be read shows only when they are.
+void open_meters();
+
 // The counters that are read on a chip ("GH100"), in the order of HardwareFigures without `passes`, and how many passes
 // they take. Needs CUPTI, no GPU. Throws Missing (no CUPTI, chip or counter unknown).
 struct Counters {
