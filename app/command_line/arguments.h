@@ -61,6 +61,8 @@ class Command {
   void refused(const std::string& name, const std::string& why);
   // The options declared so far that take a word, and what stores it: for sweeps over them.
   const std::map<std::string, Set>& setters() const { return setters_; }
+  // What was given, in its order: each call stores that word again.
+  const std::vector<std::function<void()>>& given() const { return given_; }
   // What the command does once its options are read; the result is the exit code.
   void action(std::function<int()> run);
 
@@ -69,6 +71,7 @@ class Command {
   std::function<int()>& chosen_;
   std::string group_ = "Options";
   std::map<std::string, Set> setters_;
+  std::vector<std::function<void()>> given_;
 };
 
 }  // namespace flashscope::command_line

@@ -8,6 +8,7 @@
 #include "app/command_line/ledger_report.h"
 #include "app/command_line/options.h"
 #include "app/command_line/output.h"
+#include "app/command_line/run_report.h"
 #include "engine/attention/ledger.h"
 
 namespace flashscope::command_line {
@@ -18,6 +19,7 @@ struct Options {
   MaskOptions mask;
   KernelOptions kernel;
   std::int64_t memory = std::int64_t{8} << 30;
+  const HardwareSheet* sheet = nullptr;
   bool json = false;
 };
 
@@ -94,9 +96,12 @@ int count(const Options& options) {
   const ElementsAndBytes traffic = counted(schedule);
   const Formula form = formula(schedule);
   if (options.json) {
-    print_json(ledger_report(schedule, traffic, form));
+    Json object = ledger_report(schedule, traffic, form);
+    object["thread_blocks"] = blocks_json(shape, recipe, options.sheet);
+    print_json(object);
   } else {
     print(schedule, traffic, form);
+    fmt::print("{} {}\n", grouped(blocks_of(shape, recipe).launched), blocks_text(shape, recipe, options.sheet));
   }
   if (form.elements && *form.elements != traffic.elements.total()) {
     fmt::print(stderr, "flashscope count: counted and formula differ; this is a fault of the program\n");
@@ -114,6 +119,9 @@ void add_count(Command& command) {
   add_shape(command, options->shape);
   add_mask(command, options->mask, options->kernel.recipe);
   add_kernel(command, options->kernel);
+  command.group("DEVICE");
+  command.option("--device-sheet", "NAME", "the GPU whose SMs stand beside the blocks: A100 80GB, H200, RTX 4090 ...",
+                 [options](const std::string& word) { options->sheet = &sheet_named(word); });
   command.footer("Example: flashscope count --algorithm flash1 --n 4096 --d 64 --sram 50000");
   command.action([options] { return count(*options); });
 }

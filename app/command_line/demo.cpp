@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "app/command_line/commands.h"
 #include "app/command_line/interrupt.h"
 #include "app/command_line/options.h"
 #include "app/command_line/output.h"
 #include "app/command_line/picture.h"
+#include "app/command_line/run_report.h"
 #include "engine/attention/trace.h"
+#include "engine/files/session_file.h"
 
 namespace flashscope::command_line {
 namespace {
@@ -21,12 +25,14 @@ std::int64_t telling_state(const std::shared_ptr<const Problem>& problem, const 
   return rescale ? rescale->step : middle;
 }
 
-void draw(const std::shared_ptr<const Problem>& problem, const Recipe& recipe, const std::filesystem::path& out,
-          const std::stop_token& stop) {
+// At step `place`, or where there is none, at a telling one.
+void draw(const std::shared_ptr<const Problem>& problem, const Recipe& recipe, std::int64_t place,
+          const std::filesystem::path& out, const std::stop_token& stop) {
   Document document;
   document.set_problem(problem);
   document.set_recipe(recipe);
-  const std::int64_t K = telling_state(problem, recipe, stop);
+  const std::int64_t steps = Schedule(problem->shape(), problem->mask, recipe).steps();
+  const std::int64_t K = place > 0 ? std::min(place, steps) : telling_state(problem, recipe, stop);
   document.wait_idle();  // a seek belongs to the plan that is there
   document.seek(K);
   Picture picture;
@@ -50,6 +56,24 @@ void report_first_minutes(const Problem& problem) {
   }
 }
 
+// Its picture as it was left, and every report in it.
+int show_session(const std::filesystem::path& file, const std::stop_token& stop) {
+  const SessionFile session = read_session(file, std::int64_t{8} << 30, stop);
+  if (session.problem)
+    draw(session.problem, session.recipe, session.K, fmt::format("flashscope-{}.png", file.stem().string()), stop);
+  if (session.reports.empty()) fmt::print("{}: no report of a run\n", file.string());
+  for (std::size_t n = 0; n < session.reports.size(); ++n) {
+    const SavedReport& saved = session.reports[n];
+    fmt::print("{}report {} of {}\n", n > 0 ? "\n" : "", n + 1, session.reports.size());
+    print_report({.report = saved.report.get(),
+                  .problem = session.problem.get(),
+                  .first_head = 0,
+                  .sheet = nullptr,
+                  .made = Made{saved.date, saved.version, saved.conventions}});
+  }
+  return kDone;
+}
+
 }  // namespace
 
 int show_without_window(const std::string& reason, const std::filesystem::path& file) {
@@ -57,16 +81,17 @@ int show_without_window(const std::string& reason, const std::filesystem::path& 
   const Interrupt interrupt;
   if (file.empty()) {
     const std::shared_ptr<const Problem> problem = demo_problem();
-    draw(problem, demo_recipe(), "flashscope-demo.png", interrupt.token());
+    draw(problem, demo_recipe(), 0, "flashscope-demo.png", interrupt.token());
     report_first_minutes(*problem);
     fmt::print("\n`flashscope --help` lists the commands.\n");
     return kDone;
   }
+  if (is_session(file)) return show_session(file, interrupt.token());
   ProblemOptions options;
   options.input = file;
   const OpenedProblem opened = open_problem(options, 0, interrupt.token());
   print_notes("flashscope", opened, true);
-  draw(opened.problem, Recipe{}, fmt::format("flashscope-{}.png", file.stem().string()), interrupt.token());
+  draw(opened.problem, Recipe{}, 0, fmt::format("flashscope-{}.png", file.stem().string()), interrupt.token());
   fmt::print("{}: {}\n{}\nTry `flashscope run --input {} --causal`.\n", opened.problem->name,
              recipe_text(opened.problem->shape(), Recipe{}), conventions(Recipe{}, opened.problem->mask),
              file.string());

@@ -113,10 +113,11 @@ Question question_of(const Problem& problem, const FirstNan& first, std::int64_t
   return question;
 }
 
-int diagnose_problem(const Options& options) {
+int diagnose_problem(Options& options) {
   const Interrupt interrupt;
   const OpenedProblem opened = open_problem(options.problem, {}, interrupt.token());
   print_notes("flashscope diagnose", opened, !options.json);
+  start_from(options.kernel, opened.recipe);
   const Recipe recipe = recipe_of(options.kernel, opened.problem->shape());
   const Problem& problem = *opened.problem;
   const Schedule schedule(problem.shape(), problem.mask, recipe);

@@ -8,6 +8,7 @@
 
 #include "engine/attention/online_softmax.h"
 #include "engine/files/loading.h"
+#include "engine/files/session_file.h"
 
 namespace flashscope::command_line {
 namespace {
@@ -171,7 +172,10 @@ OpenedProblem files_tensors(const ProblemOptions& options, std::optional<std::in
   wanted.window = options.mask.window;
   wanted.memory_limit = options.memory;
   LoadedProblem loaded = load_problem(wanted, stop);
-  return {std::move(loaded.problem), head.value_or(0), std::move(loaded.found), std::move(loaded.warnings)};
+  OpenedProblem opened{
+      std::move(loaded.problem), head.value_or(0), std::move(loaded.found), std::move(loaded.warnings), {}};
+  if (!wanted.input.empty() && is_session(wanted.input)) opened.recipe = read_session_outline(wanted.input).recipe;
+  return opened;
 }
 
 }  // namespace
@@ -217,7 +221,8 @@ void add_problem(Command& command, ProblemOptions& options, Recipe& recipe) {
   command.integer("--random", "SEED", "standard normal Q, K, V of the SHAPE below", 0,
                   std::numeric_limits<std::int64_t>::max(),
                   [&options](std::int64_t seed) { options.seed = static_cast<std::uint64_t>(seed); });
-  command.path("--input", "one .npz or .safetensors with q, k, v (and mask, scale, o, lse)", options.input);
+  command.path("--input", "one .npz, .safetensors or session (.fscope) with q, k, v (and mask, scale, o, lse)",
+               options.input);
   command.option("--names", "q=..,k=..,v=..", "which array of --input is which",
                  [&options](const std::string& word) { options.names = parse_names("--names", word); });
   command.path("--q", ".npy of its own, with --k and --v", options.q);
@@ -238,6 +243,9 @@ void add_problem(Command& command, ProblemOptions& options, Recipe& recipe) {
 
 void add_kernel(Command& command, KernelOptions& options) {
   Recipe& recipe = options.recipe;
+  options.repeat_given = [&command] {
+    for (const auto& store : command.given()) store();
+  };
   command.group("KERNEL");
   add_choice(command, "--algorithm", "flash1: K, V outside; flash2: Q outside (default: flash2)", recipe.algorithm);
   add_size(command, "--br", "B", "rows of a row block (default: 64)", options.Br);
@@ -289,6 +297,13 @@ Shape shape_of(const ShapeOptions& options) {
 
 Mask mask_of(const MaskOptions& options, const Shape& shape, std::int64_t memory) {
   return read_mask(options, shape, {}, memory, {});
+}
+
+void start_from(KernelOptions& options, const std::optional<Recipe>& recipe) {
+  if (!recipe) return;
+  options.recipe = *recipe;
+  if (options.Br || options.Bc) options.recipe.sram.reset();
+  options.repeat_given();
 }
 
 Recipe recipe_of(const KernelOptions& options, const Shape& shape) {

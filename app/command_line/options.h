@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -45,7 +46,8 @@ struct KernelOptions {
   Recipe recipe;
   std::optional<std::int64_t> Br, Bc;
   gpu::KernelChoice kernel = gpu::KernelChoice::automatic;
-  bool gpu_kernels = false;  // whether the command can run them
+  bool gpu_kernels = false;            // whether the command can run them
+  std::function<void()> repeat_given;  // stores again what the command line gave
 };
 
 void add_shape(Command& command, ShapeOptions& options);
@@ -57,6 +59,8 @@ void add_memory(Command& command, std::int64_t& bytes);
 Shape shape_of(const ShapeOptions& options);
 // The mask, with its files read and checked against the shape.
 Mask mask_of(const MaskOptions& options, const Shape& shape, std::int64_t memory);
+// The options start from this recipe, a session's, instead of the defaults; what was given still wins.
+void start_from(KernelOptions& options, const std::optional<Recipe>& recipe);
 // Checked against the shape; block sizes from --sram where given.
 Recipe recipe_of(const KernelOptions& options, const Shape& shape);
 
@@ -65,6 +69,7 @@ struct OpenedProblem {
   std::shared_ptr<const Problem> problem;
   std::int64_t first_head = 0;
   std::vector<std::string> found, warnings;
+  std::optional<Recipe> recipe;  // of a session
 };
 // Throws InputError, UsageError, Cancelled. `head` where --head is not given; unset: all heads.
 OpenedProblem open_problem(const ProblemOptions& options, std::optional<std::int64_t> head,

@@ -38,6 +38,7 @@ int render(Options& options) {
   const Interrupt interrupt;
   const OpenedProblem opened = open_problem(options.problem, 0, interrupt.token());
   print_notes("flashscope render", opened, false);
+  start_from(options.kernel, opened.recipe);
   const Recipe recipe = recipe_of(options.kernel, opened.problem->shape());
   const std::int64_t steps = Schedule(opened.problem->shape(), opened.problem->mask, recipe).steps();
   if (*options.at > steps) {

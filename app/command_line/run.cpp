@@ -28,6 +28,7 @@ struct Options {
   ChildRun child;
   bool measure = false, no_measure = false;
   std::filesystem::path out, save, timeline;
+  const HardwareSheet* sheet = nullptr;  // for the blocks, where no GPU runs
   bool json = false;
 };
 
@@ -108,6 +109,7 @@ int run(Options& options) {
   const OpenedProblem opened = open_problem(options.problem, {}, interrupt.token());
   print_notes("flashscope run", opened, !options.json);
   const Problem& problem = *opened.problem;
+  start_from(options.kernel, opened.recipe);
   const Recipe recipe = recipe_of(options.kernel, problem.shape());
   if (options.measure && options.no_measure) throw UsageError("--measure and --no-measure exclude each other");
   const bool gpu = on_gpu(options, problem, recipe);
@@ -129,7 +131,8 @@ int run(Options& options) {
   if (!options.out.empty()) write(*report, options.out);
   if (!options.timeline.empty()) write_timeline(*report, options.timeline);
   if (!options.save.empty()) save(options, opened, recipe, report, interrupt.token());
-  const ReportView view{.report = report.get(), .problem = &problem, .first_head = opened.first_head, .made = {}};
+  const ReportView view{
+      .report = report.get(), .problem = &problem, .first_head = opened.first_head, .sheet = options.sheet, .made = {}};
   if (options.json) {
     print_json(report_json(view));
   } else {
@@ -159,6 +162,8 @@ void add_run(Command& command) {
                   [options](std::int64_t n) { options->child.repeats = static_cast<int>(n); });
   command.path("--timeline", "write when each SM worked on which tile, as a Chrome trace (JSON); needs a GPU",
                options->timeline);
+  command.option("--device-sheet", "NAME", "the GPU whose SMs stand beside the blocks: A100 80GB, H200, RTX 4090 ...",
+                 [options](const std::string& word) { options->sheet = &sheet_named(word); });
   command.integer("--threads", "N", "threads (default: all cores)", 1, 4096,
                   [options](std::int64_t n) { options->run.threads = static_cast<int>(n); });
   command.option("--check", "all|N|none",

@@ -299,7 +299,7 @@ Json report_json(const ReportView& view) {
   }
   object["seconds"] = report.seconds;
   if (report.gpu) object["time"] = time_json(report), object["launch"] = launch_json(report);
-  object["blocks"] = blocks_json(report.shape, report.recipe, sheet_of(report));
+  object["thread_blocks"] = blocks_json(report.shape, report.recipe, view.sheet ? view.sheet : sheet_of(report));
   object["memory"] = memory_json(report);
   object["traffic"] = traffic_json(view);
   if (view.problem) {
@@ -325,7 +325,7 @@ void print_report(const ReportView& view) {
     add_launch(table, report);
   else
     table.line({"blocks", grouped(blocks_of(report.shape, report.recipe).launched),
-                blocks_text(report.shape, report.recipe, nullptr)});
+                blocks_text(report.shape, report.recipe, view.sheet)});
   add_memory(table, report);
   table.line({"HBM traffic", grouped(report.traffic.elements.total().total()), "elements, counted"});
   add_answer(table, view);

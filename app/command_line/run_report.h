@@ -19,8 +19,9 @@ struct Made {
 };
 struct ReportView {
   const Report* report = nullptr;
-  const Problem* problem = nullptr;  // null: not known, as in a session of reports only
-  std::int64_t first_head = 0;       // of the problem in its file
+  const Problem* problem = nullptr;      // null: not known, as in a session of reports only
+  std::int64_t first_head = 0;           // of the problem in its file
+  const HardwareSheet* sheet = nullptr;  // asked for; else the device's own
   std::optional<Made> made;
 };
 

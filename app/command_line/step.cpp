@@ -110,11 +110,12 @@ void print(const Trace& trace, const TraceState& state, std::int64_t head) {
   }
 }
 
-int step(const Options& options) {
+int step(Options& options) {
   if (!options.at && !options.until) throw UsageError("--at K or --until KIND is needed");
   const Interrupt interrupt;
   const OpenedProblem opened = open_problem(options.problem, 0, interrupt.token());
   print_notes("flashscope step", opened, false);
+  start_from(options.kernel, opened.recipe);
   Trace trace(opened.problem, recipe_of(options.kernel, opened.problem->shape()), options.problem.memory);
   const std::int64_t steps = trace.schedule().steps();
   std::int64_t K = options.at.value_or(0);

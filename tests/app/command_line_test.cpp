@@ -193,35 +193,29 @@ TEST_F(CommandLine, EveryInstructionSetGivesTheAnswer) {
   }
 }
 
-// The tests' own state in CI: no device that can be used.
-class WithoutAGpu : public CommandLine {
- protected:
-  // No device is visible to CUDA's driver, should there be one.
-  Result run_hidden(const std::string& arguments) { return run(arguments, "CUDA_VISIBLE_DEVICES="); }
-  static std::string why(const json& devices) { return devices["missing"][0]; }
-};
-
-TEST_F(WithoutAGpu, TheCommandLineSaysWhyAndWhatToDo) {
-  const json devices = run_hidden("devices --json").parsed();
+// CI's own state: no device that can be used.
+TEST_F(CommandLine, WithoutAGpuItSaysWhyAndWhatToDo) {
+  const json devices = run("devices --json").parsed();
   EXPECT_EQ(devices["gpus"], json::array());
   EXPECT_FALSE(devices["gpu_usable"].get<bool>());
   ASSERT_FALSE(devices["missing"].empty());
-  EXPECT_THAT(run_hidden("devices").out, HasSubstr(why(devices)));
-  EXPECT_THAT(why(devices), testing::ContainsRegex("install|check nvidia-smi"));
+  const std::string why = devices["missing"][0];
+  EXPECT_THAT(run("devices").out, HasSubstr(why));
+  EXPECT_THAT(why, testing::ContainsRegex("install|check nvidia-smi"));
 
   const std::string problem = " --random 1 --n 40 --d 8";
   for (const char* wanted : {"--device cuda", "--measure", "--kernel simple", "--timeline t.json"}) {
     SCOPED_TRACE(wanted);
-    const Result result = run_hidden("run " + std::string(wanted) + problem);
+    const Result result = run("run " + std::string(wanted) + problem);
     EXPECT_EQ(result.code, 4);
     EXPECT_EQ(result.out, "");
-    EXPECT_EQ(result.err, "flashscope run: " + why(devices) + "\n");
+    EXPECT_EQ(result.err, "flashscope run: " + why + "\n");
   }
-  const Result automatic = run_hidden("run --json" + problem);
+  const Result automatic = run("run --json" + problem);
   EXPECT_EQ(automatic.code, 0);
-  EXPECT_EQ(automatic.err, "flashscope run: on the CPU: " + why(devices) + "\n");
+  EXPECT_EQ(automatic.err, "flashscope run: on the CPU: " + why + "\n");
   EXPECT_THAT(automatic.parsed()["device"].get<std::string>(), testing::StartsWith("CPU"));
-  EXPECT_EQ(run_hidden("run --device cpu --json" + problem).err, "");
+  EXPECT_EQ(run("run --device cpu --json" + problem).err, "");
 }
 
 TEST_F(CommandLine, RunShowsEverySourceOfTraffic) {
@@ -236,11 +230,55 @@ TEST_F(CommandLine, RunShowsEverySourceOfTraffic) {
   EXPECT_EQ(sources, (std::vector<std::string>{"formula closed form", "counted ledger", "counted kernel",
                                                "measured L2 - SM", "measured DRAM"}));
   EXPECT_EQ(traffic["sources"][1]["difference"]["read"]["bytes"], 0);
-  EXPECT_EQ(object["blocks"]["launched"], 2);
-  EXPECT_EQ(run_json("run --device cpu --random 1 --n 256 --d 16 --heads 2 --br 100")["blocks"]["launched"], 2 * 3);
   const Result text = run("run --device cpu --random 1 --n 256 --d 16");
   for (const char* part : {"closed form", "formula", "counted", "L2 - SM, measured: missing", "thread blocks"})
     EXPECT_THAT(text.out, HasSubstr(part));
+}
+
+// H blocks for flash1 against H x Tr for flash2, beside the SMs of a GPU's sheet.
+TEST_F(CommandLine, BlocksStandBesideTheSms) {
+  const std::string shape = " --n 4096 --d 64 --heads 16 --br 128 --bc 64 --dtype bfloat16 --device-sheet H200";
+  const json one = run_json("count --algorithm flash1" + shape)["thread_blocks"];
+  EXPECT_EQ(one["launched"], 16);
+  EXPECT_EQ(one["sms"], 132);
+  EXPECT_EQ(one["idle_sms"], 116);
+  EXPECT_EQ(one["source"], "sheet: H200");
+  const json two = run_json("count --algorithm flash2" + shape)["thread_blocks"];
+  EXPECT_EQ(two["launched"], 16 * 32);
+  EXPECT_EQ(two["idle_sms"], 0);
+  EXPECT_THAT(run("count --algorithm flash1" + shape).out,
+              HasSubstr("16 thread blocks on a GPU, one a head: K, V outside; 132 SMs (sheet: H200), 116 idle"));
+  const std::string small = "run --device cpu --random 1 --n 256 --d 16 --heads 2 --br 100";
+  EXPECT_EQ(run_json(small)["thread_blocks"]["launched"], 2 * 3);
+  EXPECT_TRUE(run_json(small)["thread_blocks"]["sms"].is_null());
+  EXPECT_EQ(run_json(small + " --device-sheet h200")["thread_blocks"]["idle_sms"], 126);
+  EXPECT_THAT(run(small + " --device-sheet h200").out, HasSubstr("126 idle"));
+  expect_refused("count --n 8 --d 4 --device-sheet abacus", "abacus");
+}
+
+// What the options do not say is the session's.
+TEST_F(CommandLine, ASessionsRecipeIsTheDefault) {
+  run_json(
+      "run --device cpu --random 5 --n 70 --d 8 --algorithm flash1 --br 7 --bc 9 --guard none --mask-apply add "
+      "--save s.fscope");
+  const json same = run_json("run --device cpu --input s.fscope")["recipe"];
+  EXPECT_EQ(same["algorithm"], "flash1");
+  EXPECT_EQ(same["br"], 7);
+  EXPECT_EQ(same["mask_apply"], "add");
+  const json other = run_json("run --device cpu --input s.fscope --bc 64 --guard clamp --mask-apply select")["recipe"];
+  EXPECT_EQ(other["algorithm"], "flash1");
+  EXPECT_EQ(other["br"], 7);
+  EXPECT_EQ(other["bc"], 64);  // given, though it is the default
+  EXPECT_EQ(other["guard"], "clamp");
+  EXPECT_EQ(other["mask_apply"], "select");
+  EXPECT_EQ(run_json("step --input s.fscope --at 1")["stage"], "load_kv");  // of flash1
+  run_json("run --device cpu --input s.fscope --sram 400 --save sram.fscope");
+  const json budget = run_json("run --device cpu --input sram.fscope")["recipe"];
+  EXPECT_EQ(budget["sram"], 400);
+  const json sizes = run_json("run --device cpu --input sram.fscope --br 5")["recipe"];
+  EXPECT_TRUE(sizes["sram"].is_null());
+  EXPECT_EQ(sizes["br"], 5);
+  EXPECT_EQ(sizes["bc"], budget["bc"]);
 }
 
 TEST_F(CommandLine, ASessionIsSavedAndIsAProblem) {
@@ -460,6 +498,18 @@ TEST_F(CommandLine, WithoutADisplayAFileIsRenderedToo) {
   const Result result = run("'" FLASHSCOPE_SOURCE_DIR "/assets/codelm_layer1.npz'");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(png_size(contents(folder_ / "flashscope-codelm_layer1.png")), std::pair(1280, 720));
+}
+
+TEST_F(CommandLine, WithoutADisplayASessionShowsItsReports) {
+  for (const char* algorithm : {"flash1", "flash2"})
+    run_json(std::string("run --device cpu --save s.fscope --algorithm ") + algorithm +
+             (algorithm[5] == '1' ? " --random 1 --n 100 --d 8 --causal" : " --input s.fscope"));
+  const Result result = run("s.fscope");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(png_size(contents(folder_ / "flashscope-s.png")), std::pair(1280, 720));
+  for (const char* part : {"report 1 of 2", "report 2 of 2", "random 1: flash1", "random 1: flash2", "made 20", "CPU, ",
+                           "causal top-left", "L2 - SM, measured: missing"})
+    EXPECT_THAT(result.out, HasSubstr(part));
 }
 
 // ---- Ctrl+C
