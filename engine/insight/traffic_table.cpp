@@ -9,7 +9,7 @@ TrafficBytes bytes_of(const Moved& moved) {
   return {static_cast<double>(moved.read), static_cast<double>(moved.written)};
 }
 
-TrafficLine line(Origin origin, std::string source) {
+TrafficLine line(Label origin, std::string source) {
   TrafficLine result;
   result.origin = origin, result.source = std::move(source);
   return result;
@@ -23,13 +23,13 @@ std::string why_not_measured(const Report* report) {
 
 }  // namespace
 
-std::string_view name(Origin origin) {
+std::string_view name(Label origin) {
   switch (origin) {
-    case Origin::formula:
+    case Label::formula:
       return "formula";
-    case Origin::counted:
+    case Label::counted:
       return "counted";
-    case Origin::measured:
+    case Label::measured:
       return "measured";
   }
   return "";
@@ -52,21 +52,21 @@ std::vector<TrafficLine> traffic_table(const Shape& shape, const Mask* mask, con
   const std::string against = closed ? "formula" : "ledger";
   const auto compare = [&](TrafficLine& with) { with.against = against, with.baseline = baseline; };
 
-  TrafficLine form = line(Origin::formula, "closed form");
+  TrafficLine form = line(Label::formula, "closed form");
   if (closed)
     form.bytes = baseline;
   else
     form.missing = mask ? "which tiles are visited depends on a file's values" : "the run's mask is not known here";
   lines.push_back(form);
 
-  TrafficLine ledger = line(Origin::counted, "ledger");
+  TrafficLine ledger = line(Label::counted, "ledger");
   ledger.bytes = walked;
   if (closed) compare(ledger);
   lines.push_back(ledger);
 
   const bool standard = recipe.algorithm == Algorithm::standard;
   const bool on_gpu = report && report->gpu;
-  TrafficLine kernel = line(Origin::counted, "kernel");
+  TrafficLine kernel = line(Label::counted, "kernel");
   if (on_gpu && report->gpu->counted)
     kernel.bytes = bytes_of(report->gpu->counted->total()), compare(kernel);
   else if (!on_gpu)
@@ -75,7 +75,7 @@ std::vector<TrafficLine> traffic_table(const Shape& shape, const Mask* mask, con
     kernel.missing = standard ? "cuBLAS does not count what it moves" : "not counted in this run";
   lines.push_back(kernel);
 
-  TrafficLine l2 = line(Origin::measured, "L2 - SM"), dram = line(Origin::measured, "DRAM");
+  TrafficLine l2 = line(Label::measured, "L2 - SM"), dram = line(Label::measured, "DRAM");
   if (on_gpu && report->gpu->measured) {
     const HardwareFigures& found = *report->gpu->measured;
     l2.caches = dram.caches = "cold";
@@ -91,7 +91,7 @@ std::vector<TrafficLine> traffic_table(const Shape& shape, const Mask* mask, con
   }
   lines.push_back(l2);
   if (standard && l2.bytes) {
-    TrafficLine again = line(Origin::measured, "of it, matrix products' re-reads");
+    TrafficLine again = line(Label::measured, "of it, matrix products' re-reads");
     again.caches = l2.caches;
     again.bytes = {l2.bytes->read - baseline.read, l2.bytes->written - baseline.written};
     lines.push_back(again);

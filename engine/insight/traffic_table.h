@@ -16,15 +16,15 @@
 
 namespace flashscope {
 
-enum class Origin { formula, counted, measured };
-std::string_view name(Origin origin);
+enum class Label { formula, counted, measured };
+std::string_view name(Label origin);
 
 struct TrafficBytes {
   double read = 0, written = 0;
 };
 
 struct TrafficLine {
-  Origin origin = Origin::formula;
+  Label origin = Label::formula;
   std::string source;  // "closed form", "ledger", "kernel", "L2 - SM", "DRAM"
   std::string caches;  // "cold": their state when the kernel began; empty where that has no meaning
   std::optional<TrafficBytes> bytes;
