@@ -1,0 +1,85 @@
+#include "engine/insight/traffic_table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/attention/closed_form.h"
+
+namespace flashscope {
+namespace {
+
+const TrafficLine& find(const std::vector<TrafficLine>& lines, std::string_view source) {
+  const auto found = std::find_if(lines.begin(), lines.end(), [&](const TrafficLine& l) { return l.source == source; });
+  EXPECT_NE(found, lines.end()) << source;
+  return *found;
+}
+
+constexpr Shape kShape{16, 16, 4096, 4096, 64, 64, DType::bfloat16};
+
+std::vector<TrafficLine> table(Algorithm algorithm, const Report* report) {
+  Recipe recipe;
+  recipe.algorithm = algorithm, recipe.Br = 128, recipe.Bc = 64;
+  const Schedule schedule(kShape, {}, recipe);
+  const Mask mask;
+  return traffic_table(kShape, &mask, recipe, counted(schedule).bytes, report);
+}
+
+// As measured on an H200 (kernels/README.md): flash2 at N = 4096, 16 heads, d = 64, 128 x 64, bfloat16.
+Report measured_on_h200() {
+  Report report;
+  report.device = "NVIDIA H200";
+  report.gpu.emplace();
+  report.gpu->measured.emplace();
+  report.gpu->measured->l2_read = 545'259'520, report.gpu->measured->l2_written = 8'650'752;
+  report.gpu->measured->dram_read = 25'206'016, report.gpu->measured->dram_written = 8'650'752;
+  return report;
+}
+
+TEST(TrafficTable, TheSourcesOfAMeasuredRunSideBySide) {
+  const Report report = measured_on_h200();
+  const std::vector<TrafficLine> lines = table(Algorithm::flash2, &report);
+  ASSERT_EQ(lines.size(), 5u);
+  const TrafficLine& form = lines.front();
+  EXPECT_EQ(form.origin, Origin::formula);
+  EXPECT_EQ(form.bytes->read, 545'259'520);
+  EXPECT_EQ(form.bytes->written, 8'650'752);
+  const TrafficLine& l2 = find(lines, "L2 - SM");
+  EXPECT_EQ(l2.origin, Origin::measured);
+  EXPECT_EQ(l2.caches, "cold");
+  EXPECT_EQ(l2.against, "formula");
+  EXPECT_EQ(difference(l2.bytes->read, l2.baseline.read).bytes, 0);
+  const TrafficLine& dram = find(lines, "DRAM");
+  EXPECT_EQ(dram.baseline.read, 3 * 16 * 4096 * 64 * 2);
+  EXPECT_LE(std::abs(difference(dram.bytes->read, dram.baseline.read).percent.value() - 0.16), 0.005);
+  EXPECT_EQ(find(lines, "kernel").missing, "not counted in this run");
+}
+
+TEST(TrafficTable, StandardsReReadsAreALineOfTheirOwn) {
+  Report report = measured_on_h200();
+  Recipe standard;
+  standard.algorithm = Algorithm::standard;
+  const Moved floor = closed_form(kShape, {}, standard).bytes.total();
+  report.gpu->measured->l2_read = static_cast<double>(floor.read) + 12'345'678;
+  const std::vector<TrafficLine> lines = table(Algorithm::standard, &report);
+  const TrafficLine& again = find(lines, "of it, matrix products' re-reads");
+  EXPECT_EQ(again.bytes->read, 12'345'678);
+  EXPECT_EQ(find(lines, "DRAM").against, "formula");
+}
+
+TEST(TrafficTable, WhatIsMissingSaysWhy) {
+  const std::vector<TrafficLine> none = table(Algorithm::flash1, nullptr);
+  for (const char* source : {"kernel", "L2 - SM", "DRAM"}) {
+    EXPECT_FALSE(find(none, source).bytes) << source;
+    EXPECT_FALSE(find(none, source).missing.empty()) << source;
+  }
+  Report report = measured_on_h200();
+  report.gpu->measured.reset(), report.gpu->not_measured = "no permission to read counters";
+  EXPECT_EQ(find(table(Algorithm::flash2, &report), "DRAM").missing, "no permission to read counters");
+  Report on_cpu;
+  EXPECT_NE(find(table(Algorithm::flash2, &on_cpu), "L2 - SM").missing.find("CPU"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace flashscope
