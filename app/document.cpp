@@ -3,319 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <deque>
 
-#include "app/seeker.h"
+#include "app/document_impl.h"
 #include "engine/error.h"
 
 namespace flashscope {
-namespace {
-
-constexpr int kStripBins = 1920;                              // one for each pixel of a wide screen
-constexpr auto kScanPeriod = std::chrono::milliseconds(120);  // between snapshots of a running scan
-
-struct Settings {
-  std::shared_ptr<const Problem> problem;
-  Recipe recipe;
-};
-
-// What the scan has found so far, copied out by a worker.
-struct ScanView {
-  std::uint64_t generation = 0, version = 0;
-  std::int64_t head = 0;
-  ScanTotals totals;
-  std::shared_ptr<const ScanMap> map;
-  std::shared_ptr<const ScanStrip> strip;
-  std::shared_ptr<const std::vector<float>> o_row_norm;
-};
-
-}  // namespace
-
-struct Document::Impl {
-  std::function<void()> notify;
-  std::atomic<bool> closing = false;
-
-  // ---- the window's thread
-  Settings settings;
-  std::vector<Settings> undone, done;  // redo and undo stacks
-  bool joining = false, joined = false;
-  struct {  // as they were with the settings of `plan`, to go back to when newer ones cannot be planned
-    std::vector<Settings> undone, done;
-    bool joined = false;
-  } planned;
-  std::uint64_t generation = 0;   // of the settings; a plan of another generation is stale
-  std::uint64_t generations = 0;  // so many were begun
-  std::uint64_t requests = 0;
-  std::int64_t requested_K = 0;
-  bool planning = false;  // the plan of the present settings is not here yet
-  Place place;            // where to go in it
-  std::int64_t place_by = 0;
-  std::shared_ptr<const Plan> plan;
-  viz::StageData stage;
-  std::vector<std::string> found;
-  std::string message;
-  std::vector<std::int64_t> pinned;
-  std::int64_t hovered = -1;
-  std::shared_ptr<const Report> report;
-  std::shared_ptr<const History> history;
-  std::shared_ptr<const EventPage> events;
-
-  // ---- shared with the workers
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> inbox;  // run by poll()
-  std::uint64_t served = 0;                 // number of the last request that was answered
-  JobStatus job;
-  std::uint64_t jobs = 0;
-  int tasks = 0;               // history and event pages under way
-  std::shared_ptr<Scan> scan;  // watched
-  std::uint64_t scan_generation = 0;
-  std::int64_t scan_head = 0;
-
-  std::jthread job_thread, history_thread, events_thread, watcher;
-  std::unique_ptr<Seeker> seeker;
-
-  void post(std::function<void()> change) {
-    {
-      const std::lock_guard lock(mutex);
-      inbox.push_back(std::move(change));
-    }
-    changed.notify_all();
-    notify_window();
-  }
-  void notify_window() {
-    if (notify && !closing) notify();
-  }
-
-  // ---- seeking
-  void request() {
-    Seeker::Request request;
-    request.number = ++requests;
-    request.generation = generation;
-    request.problem = settings.problem, request.recipe = settings.recipe;
-    request.K = requested_K;
-    if (planning)
-      request.place = place, request.by = place_by;
-    else
-      request.plan = plan;
-    request.check_row = hovered >= 0 ? hovered : pinned.empty() ? -1 : pinned.front();
-    stage.busy = true;
-    ++stage.version;
-    seeker->request(std::move(request));
-  }
-
-  void take(Seeker::Result result) {
-    // A newer request is on its way: of an older one only the picture counts, and only in the same plan.
-    const bool newest = result.number == requests;
-    if (!newest && (planning || !result.plan || result.plan != plan)) return;
-    stage.busy = !newest;
-    ++stage.version;
-    if (!result.plan) {
-      message = result.error;
-      // The settings could not be planned: the last ones that could are in force again.
-      if (planning && plan) {
-        settings = {plan->problem, plan->recipe};
-        generation = plan->generation;
-        planning = false;
-        undone = planned.undone, done = planned.done, joined = planned.joined;
-        requested_K = stage.state ? stage.state->K : 0;
-      }
-      stage.message = message;
-      return;
-    }
-    const bool replanned = plan != result.plan;
-    if (replanned) {
-      plan = result.plan;
-      planning = false;
-      planned = {undone, done, joined};
-      report.reset(), history.reset(), events.reset();
-      stage.totals = {};
-      const std::lock_guard lock(mutex);
-      scan = plan->scan, scan_generation = plan->generation;
-    }
-    // Those of another plan or head would be taken for this one's until the scan is looked at again.
-    if (replanned || (stage.state && stage.state->head != result.state->head))
-      stage.map.reset(), stage.strip.reset(), stage.o_row_norm.reset();
-    if (newest) requested_K = result.state->K;
-    {
-      const std::lock_guard lock(mutex);
-      scan_head = result.state->head;
-    }
-    changed.notify_all();
-    stage.problem = plan->problem;
-    stage.schedule = plan->schedule;
-    stage.state = std::move(result.state);
-    stage.transfers = std::move(result.transfers);
-    stage.traffic_so_far = result.traffic_so_far, stage.traffic_total = plan->traffic;
-    stage.formula = plan->formula;
-    stage.standard_elements_total = plan->standard_elements;
-    stage.standard_elements_so_far = result.standard_so_far;
-    stage.minimum = plan->minimum, stage.saving = plan->saving;
-    stage.on_chip = plan->on_chip, stage.footprint = plan->footprint;
-    stage.check = std::move(result.check), stage.check_row = result.check_row;
-    stage.pinned_rows = pinned;
-    stage.title = plan->problem->name;
-    stage.conventions = conventions(plan->recipe, plan->problem->mask);
-  }
-
-  // ---- settings
-  Place present_place() const {
-    if (planning) return place;
-    Place here;
-    if (!stage.state || requested_K == 0 || !plan) return here;
-    const Step step = plan->schedule->step(std::min(requested_K, plan->schedule->steps()) - 1);
-    here.start = false;
-    here.head = step.head, here.stage = step.stage;
-    here.row = std::max<std::int64_t>(0, step.i) * plan->recipe.Br;
-    here.key = std::max<std::int64_t>(0, step.j) * plan->recipe.Bc;
-    return here;
-  }
-
-  void apply(Settings next, bool keep_place) {
-    place = keep_place ? present_place() : Place{};
-    place_by = 0;
-    settings = std::move(next);
-    generation = ++generations;
-    planning = true;
-    message.clear(), stage.message.clear();
-    const std::int64_t Nq = settings.problem->shape().Nq;
-    std::erase_if(pinned, [Nq](std::int64_t row) { return row >= Nq; });
-    if (hovered >= Nq) hovered = -1;
-    stop_job();
-    request();
-  }
-
-  void change(Settings next, bool keep_place = true) {
-    if (settings.problem && !(joining && joined)) done.push_back(settings);
-    joined = joining;
-    undone.clear();
-    apply(std::move(next), keep_place);
-  }
-
-  // ---- jobs: one at a time; a newer one replaces it
-  void stop_job() {
-    job_thread.request_stop();
-    const std::lock_guard lock(mutex);
-    ++jobs;  // what it still delivers is stale
-    job = {};
-  }
-
-  // `work` runs on a worker and returns what poll() shall do with its result.
-  void start_job(std::string what, std::function<std::function<void()>(std::stop_token, const Progress&)> work) {
-    stop_job();
-    std::uint64_t number;
-    {
-      const std::lock_guard lock(mutex);
-      number = jobs;
-      job = {std::move(what), 0};
-    }
-    std::jthread previous = std::move(job_thread);
-    job_thread = std::jthread([this, number, work = std::move(work),
-                               previous = std::make_shared<std::jthread>(std::move(previous))](std::stop_token stop) {
-      if (previous->joinable()) previous->join();
-      const Progress progress = [&](std::int64_t so_far, std::int64_t total) {
-        {
-          const std::lock_guard lock(mutex);
-          if (number != jobs) return;
-          job.fraction = total > 0 ? static_cast<double>(so_far) / static_cast<double>(total) : 0;
-        }
-        notify_window();
-      };
-      std::function<void()> finish;
-      try {
-        finish = work(stop, progress);
-      } catch (const Cancelled&) {
-        return;
-      } catch (const std::exception& error) {
-        finish = [this, text = std::string(error.what())] { message = stage.message = text; };
-      }
-      post([this, number, finish = std::move(finish)] {
-        {
-          const std::lock_guard lock(mutex);
-          if (number != jobs) return;
-          job = {};
-        }
-        finish();
-        ++stage.version;
-      });
-    });
-    notify_window();
-  }
-
-  // ---- small tasks (a row's history, a page of events): a newer one on the same thread replaces it
-  void start_task(std::jthread& thread, std::function<std::function<void()>(std::stop_token)> work) {
-    thread.request_stop();
-    {
-      const std::lock_guard lock(mutex);
-      ++tasks;
-    }
-    std::jthread previous = std::move(thread);
-    const std::uint64_t of = generation;
-    thread = std::jthread([this, of, work = std::move(work),
-                           previous = std::make_shared<std::jthread>(std::move(previous))](std::stop_token stop) {
-      if (previous->joinable()) previous->join();
-      std::function<void()> finish = [] {};
-      try {
-        if (!stop.stop_requested()) finish = work(stop);
-      } catch (const Cancelled&) {
-      } catch (const std::exception& error) {
-        finish = [this, text = std::string(error.what())] { message = stage.message = text; };
-      }
-      post([this, of, finish = std::move(finish)] {
-        if (of != generation) return;
-        finish();
-        ++stage.version;
-      });
-      const std::lock_guard lock(mutex);
-      --tasks;  // not before its result is there to be polled
-      changed.notify_all();
-    });
-  }
-
-  // ---- the scan, looked at now and then
-  void watch(std::stop_token stop) {
-    std::uint64_t generation_seen = 0, version_seen = 0;
-    std::int64_t head_seen = -1;
-    while (!stop.stop_requested()) {
-      ScanView view;
-      std::shared_ptr<Scan> scan_now;
-      {
-        std::unique_lock lock(mutex);
-        changed.wait_for(lock, kScanPeriod, [&] {
-          return stop.stop_requested() || scan_generation != generation_seen || scan_head != head_seen;
-        });
-        if (stop.stop_requested()) return;
-        scan_now = scan;
-        view.generation = scan_generation, view.head = scan_head;
-      }
-      if (!scan_now) {
-        generation_seen = view.generation, head_seen = view.head;
-        continue;
-      }
-      view.version = scan_now->version();
-      if (view.generation == generation_seen && view.version == version_seen && view.head == head_seen) continue;
-      view.totals = scan_now->totals();
-      view.map = scan_now->map(view.head);
-      view.strip = std::make_shared<const ScanStrip>(scan_now->strip(view.head, kStripBins));
-      view.o_row_norm = std::make_shared<const std::vector<float>>(scan_now->o_row_norm(view.head));
-      generation_seen = view.generation, version_seen = view.version, head_seen = view.head;
-      post([this, view] {
-        if (!plan || view.generation != plan->generation || !stage.state || view.head != stage.state->head) return;
-        stage.totals = view.totals, stage.map = view.map, stage.strip = view.strip, stage.o_row_norm = view.o_row_norm;
-        ++stage.version;
-      });
-      // Enough for the eye; the rest of the period is the scan's.
-      std::unique_lock lock(mutex);
-      changed.wait_for(lock, kScanPeriod, [&] {
-        return stop.stop_requested() || scan_generation != generation_seen || scan_head != head_seen;
-      });
-    }
-  }
-
-  std::int64_t steps() const { return plan ? plan->schedule->steps() : 0; }
-};
 
 Document::Document(std::function<void()> notify) : impl_(std::make_unique<Impl>()) {
   Impl& d = *impl_;
@@ -364,7 +57,7 @@ void Document::set_recipe_and_mask(const Recipe& recipe, const Mask& mask) {
   Impl& d = *impl_;
   if (!d.settings.problem) return;
   try {
-    Settings next{d.settings.problem, recipe};
+    Impl::Settings next{d.settings.problem, recipe};
     if (!(mask == next.problem->mask)) next.problem = with_mask(next.problem, mask);
     check(recipe, next.problem->shape());
     if (next.problem == d.settings.problem && recipe == d.settings.recipe) return;
@@ -398,19 +91,29 @@ void Document::set_scale(double scale) {
 void Document::undo() {
   Impl& d = *impl_;
   if (d.done.empty()) return;
-  Settings previous = std::move(d.done.back());
+  Impl::Undo last = std::move(d.done.back());
   d.done.pop_back();
-  d.undone.push_back(d.settings);
-  d.apply(std::move(previous), true);
+  if (!last.deleted.empty()) {
+    d.runs.bring_back(last.deleted);
+    d.undone.push_back(std::move(last));
+    return d.runs_changed();
+  }
+  d.undone.push_back({d.settings, {}});
+  d.apply(std::move(last.settings), true);
 }
 
 void Document::redo() {
   Impl& d = *impl_;
   if (d.undone.empty()) return;
-  Settings next = std::move(d.undone.back());
+  Impl::Undo next = std::move(d.undone.back());
   d.undone.pop_back();
-  d.done.push_back(d.settings);
-  d.apply(std::move(next), true);
+  if (!next.deleted.empty()) {
+    d.runs.remove(next.deleted);
+    d.done.push_back(std::move(next));
+    return d.runs_changed();
+  }
+  d.done.push_back({d.settings, {}});
+  d.apply(std::move(next.settings), true);
 }
 
 void Document::join_changes(bool on) { impl_->joining = on, impl_->joined = impl_->planned.joined = false; }
@@ -499,20 +202,6 @@ void Document::find(EventKind kind, bool forward) {
       });
 }
 
-void Document::run_full() {
-  Impl& d = *impl_;
-  if (!d.plan || d.planning) return;
-  const auto plan = d.plan;
-  d.start_job(fmt::format("Running {} on the CPU", name(plan->recipe.algorithm)),
-              [this, plan](std::stop_token stop, const Progress& progress) -> std::function<void()> {
-                auto report =
-                    std::make_shared<const Report>(run_on_cpu(*plan->problem, plan->recipe, {}, stop, progress));
-                return [this, plan, report] {
-                  if (impl_->plan == plan) impl_->report = report;
-                };
-              });
-}
-
 void Document::cancel_job() {
   impl_->stop_job();
   ++impl_->stage.version;
@@ -590,7 +279,6 @@ void Document::clear_message() {
   impl_->message.clear(), impl_->stage.message.clear();
   ++impl_->stage.version;
 }
-std::shared_ptr<const Report> Document::report() const { return impl_->report; }
 std::shared_ptr<const Scan> Document::scan() const { return impl_->plan ? impl_->plan->scan : nullptr; }
 std::shared_ptr<const Document::History> Document::history() const { return impl_->history; }
 std::shared_ptr<const Document::EventPage> Document::events() const { return impl_->events; }

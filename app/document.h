@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "app/run_list.h"
 #include "engine/attention/cpu_runner.h"
 #include "engine/attention/ledger.h"
 #include "engine/attention/scan.h"
@@ -20,6 +21,12 @@
 #include "viz/stage.h"
 
 namespace flashscope {
+
+// Where a full run is made.
+struct RunTarget {
+  bool gpu = false;
+  int device = 0;
+};
 
 // A long job that the person can see and cancel: a search, a full run, loading a file.
 struct JobStatus {
@@ -56,12 +63,24 @@ class Document {
   void seek_tile(std::int64_t i, std::int64_t j);
   void seek_row(std::int64_t head, std::int64_t row);
   void find(EventKind kind, bool forward);  // a job; seeks there when found, else `message`
-  void run_full();                          // a job; `report` when done
+  // A job; when done the run is kept and shown. On a GPU it is a process of its own.
+  void run_full(const RunTarget& target = {});
   void cancel_job();
   void hover_row(std::int64_t row);  // -1: none
   void pin_row(std::int64_t row, bool pinned);
   void request_history(std::int64_t head, std::int64_t row);
   void request_events(unsigned kinds, std::int64_t first, std::int64_t count);
+
+  void show_run(std::size_t n);                             // beyond the last: again the last one of what is open
+  void delete_runs(const std::vector<std::size_t>& which);  // can be undone
+  void add_run(const std::shared_ptr<const Report>& report, std::shared_ptr<const Problem> problem);
+
+  // ---- sessions. Opening one replaces what is open and the runs; it cannot be undone.
+  void set_session(const SessionFile& session, const std::vector<bool>& own = {});  // own: see RunList::take
+  SessionFile session() const;  // everything as it is now; `window` is left to the window
+  void open_session(const std::filesystem::path& path, std::function<void(const SessionFile&)> opened);  // a job
+  void mark_saved(const SessionFile& session);  // as it was made by session()
+  bool modified() const;                        // since mark_saved or set_session
 
   // ---- reading. poll() takes over finished results; call it after notify. Returns whether anything changed.
   bool poll();
@@ -75,6 +94,9 @@ class Document {
   JobStatus job() const;
   const std::string& message() const;  // last error or notice; empty
   void clear_message();
+  const RunList& runs() const;
+  RunPointer shown_run() const;                  // the chosen one, else the last one of what is open; or null
+  RunPointer last_run(bool gpu) const;           // of this problem and recipe, on a GPU or on the CPU
   std::shared_ptr<const Report> report() const;  // of the last full run under this problem and recipe
   std::shared_ptr<const Scan> scan() const;
 

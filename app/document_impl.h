@@ -1,0 +1,108 @@
+// The inside of a Document: what belongs to the window's thread, what it shares with its workers, and how results come
+// back. Only for document*.cpp.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "app/document.h"
+#include "app/seeker.h"
+
+namespace flashscope {
+
+struct Document::Impl {
+  struct Settings {
+    std::shared_ptr<const Problem> problem;
+    Recipe recipe;
+    bool operator==(const Settings&) const = default;
+  };
+
+  // One step back: other settings, or runs that were deleted.
+  struct Undo {
+    Settings settings;
+    RunList::Deleted deleted;
+  };
+
+  std::function<void()> notify;
+  std::atomic<bool> closing = false;
+
+  // ---- the window's thread
+  Settings settings;
+  std::vector<Undo> undone, done;  // redo and undo stacks
+  bool joining = false, joined = false;
+  struct {  // as they were with the settings of `plan`, to go back to when newer ones cannot be planned
+    std::vector<Undo> undone, done;
+    bool joined = false;
+  } planned;
+  std::uint64_t generation = 0;   // of the settings; a plan of another generation is stale
+  std::uint64_t generations = 0;  // so many were begun
+  std::uint64_t requests = 0;
+  std::int64_t requested_K = 0;
+  bool planning = false;  // the plan of the present settings is not here yet
+  Place place;            // where to go in it
+  std::int64_t place_by = 0;
+  std::shared_ptr<const Plan> plan;
+  viz::StageData stage;
+  std::vector<std::string> found;
+  std::string message;
+  std::vector<std::int64_t> pinned;
+  std::int64_t hovered = -1;
+  RunList runs;
+  Settings saved;                      // those that are in a file
+  std::optional<std::int64_t> then_K;  // where to go once the present settings are planned
+  std::shared_ptr<const History> history;
+  std::shared_ptr<const EventPage> events;
+
+  // ---- shared with the workers
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> inbox;  // run by poll()
+  std::uint64_t served = 0;                 // number of the last request that was answered
+  JobStatus job;
+  std::uint64_t jobs = 0;
+  int tasks = 0;               // history and event pages under way
+  std::shared_ptr<Scan> scan;  // watched
+  std::uint64_t scan_generation = 0;
+  std::int64_t scan_head = 0;
+
+  std::jthread job_thread, history_thread, events_thread, watcher;
+  std::unique_ptr<Seeker> seeker;
+
+  void post(std::function<void()> change);
+  void notify_window();
+
+  // ---- seeking
+  void request();
+  void take(Seeker::Result result);
+
+  // ---- settings
+  Place present_place() const;
+  void apply(Settings next, bool keep_place);
+  void change(Settings next, bool keep_place = true);  // a step that can be undone
+  void runs_changed();
+
+  // ---- jobs: one at a time; a newer one replaces it
+  void stop_job();
+
+  // `work` runs on a worker and returns what poll() shall do with its result.
+  void start_job(std::string what, std::function<std::function<void()>(std::stop_token, const Progress&)> work);
+
+  // ---- small tasks (a row's history, a page of events): a newer one on the same thread replaces it
+  void start_task(std::jthread& thread, std::function<std::function<void()>(std::stop_token)> work);
+
+  // ---- the scan, looked at now and then
+  void watch(std::stop_token stop);
+
+  std::int64_t steps() const { return plan ? plan->schedule->steps() : 0; }
+};
+
+}  // namespace flashscope

@@ -1,0 +1,97 @@
+// The document's full runs, and sessions.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "app/document_impl.h"
+#include "app/gpu_child.h"
+
+namespace flashscope {
+
+void Document::run_full(const RunTarget& target) {
+  Impl& d = *impl_;
+  if (!d.plan || d.planning) return;
+  const auto plan = d.plan;
+  d.start_job(fmt::format("Running {} on the {}", name(plan->recipe.algorithm), target.gpu ? "GPU" : "CPU"),
+              [this, plan, target](std::stop_token stop, const Progress& progress) -> std::function<void()> {
+                ChildRun child;
+                child.device = target.device, child.timeline = true;
+                auto report = std::make_shared<const Report>(
+                    target.gpu ? run_in_child(*plan->problem, plan->recipe, child, stop, progress)
+                               : run_on_cpu(*plan->problem, plan->recipe, {}, stop, progress));
+                return [this, plan, report] { add_run(report, plan->problem); };
+              });
+}
+
+void Document::add_run(const std::shared_ptr<const Report>& report, std::shared_ptr<const Problem> problem) {
+  SavedReport saved = make_saved(report, *problem, FLASHSCOPE_VERSION);
+  impl_->runs.add(std::make_shared<const Run>(Run{std::move(saved), std::move(problem)}));
+  impl_->runs.choose_none();
+  ++impl_->stage.version;
+}
+
+void Document::show_run(std::size_t n) {
+  impl_->runs.choose(n);
+  ++impl_->stage.version;
+}
+
+void Document::delete_runs(const std::vector<std::size_t>& which) {
+  RunList::Deleted deleted = impl_->runs.remove(which);
+  if (deleted.empty()) return;
+  impl_->done.push_back({{}, std::move(deleted)});
+  impl_->undone.clear();
+  impl_->joined = false;
+  impl_->runs_changed();
+}
+
+void Document::set_session(const SessionFile& session, const std::vector<bool>& own) {
+  Impl& d = *impl_;
+  d.runs.take(session, own);
+  ++d.stage.version;
+  if (!session.problem) return;
+  d.found.clear();
+  d.done.clear(), d.undone.clear();
+  d.apply({session.problem, session.recipe}, false);
+  d.then_K = session.K;
+  d.saved = d.settings;
+}
+
+SessionFile Document::session() const {
+  const Impl& d = *impl_;
+  SessionFile session;
+  session.problem = d.settings.problem, session.recipe = d.settings.recipe, session.K = d.requested_K;
+  if (d.stage.state) session.head = d.stage.state->head;
+  for (const RunPointer& run : d.runs.all()) session.reports.push_back(run->saved);
+  return session;
+}
+
+void Document::open_session(const std::filesystem::path& path, std::function<void(const SessionFile&)> opened) {
+  impl_->start_job(
+      "Opening " + path.filename().string(),
+      [path, opened = std::move(opened)](std::stop_token stop, const Progress& progress) -> std::function<void()> {
+        auto session = std::make_shared<const SessionFile>(read_session(path, std::int64_t{8} << 30, stop, progress));
+        return [session, opened] { opened(*session); };
+      });
+}
+
+void Document::mark_saved(const SessionFile& session) {
+  impl_->saved = {session.problem, session.recipe};
+  impl_->runs.mark_saved(session);
+}
+
+bool Document::modified() const { return impl_->runs.modified() || impl_->saved != impl_->settings; }
+
+const RunList& Document::runs() const { return impl_->runs; }
+RunPointer Document::last_run(bool gpu) const {
+  return problem() ? impl_->runs.last(*problem(), recipe(), gpu) : RunPointer();
+}
+RunPointer Document::shown_run() const {
+  if (impl_->runs.chosen()) return impl_->runs.chosen();
+  return problem() ? impl_->runs.last(*problem(), recipe()) : RunPointer();
+}
+std::shared_ptr<const Report> Document::report() const {
+  const RunPointer run = problem() ? impl_->runs.last(*problem(), recipe()) : RunPointer();
+  return run ? run->saved.report : nullptr;
+}
+
+}  // namespace flashscope
