@@ -8,9 +8,12 @@
 #include <QClipboard>
 #include <QComboBox>
 #include <QKeyEvent>
+#include <QMenuBar>
+#include <QResizeEvent>
 #include <QTabBar>
 
 #include "app/window/command_palette.h"
+#include "app/window/device_bar.h"
 #include "app/window/docks/log_panel.h"
 #include "app/window/overlay_bar.h"
 #include "app/window/stage_widget.h"
@@ -49,7 +52,10 @@ MainWindow::MainWindow(const std::filesystem::path& file)
       }),
       inspecting_(this),
       searching_(this),
-      exporting_(this) {
+      exporting_(this),
+      saving_(this),
+      looking_(this),
+      parity_(this) {
   setObjectName("flashscope");
   setAcceptDrops(true);
   setDockNestingEnabled(true);
@@ -66,6 +72,17 @@ MainWindow::MainWindow(const std::filesystem::path& file)
   addToolBar(Qt::BottomToolBarArea, transport_);
   palette_ = new CommandPalette(actions_, this);
   make_menus();
+  device_bar_ = new DeviceBar(actions_, this);
+  menuBar()->setCornerWidget(device_bar_);
+  connect(device_bar_, &DeviceBar::details_wanted, this, [this] { actions_["view.runs"]->trigger(); });
+  connect(&parity_, &ParityCheck::changed, this, [this] { device_bar_->show_parity(parity_words(parity_)); });
+  // A menu bar lays its corner out again only when it is resized itself.
+  connect(device_bar_, &DeviceBar::resized, this, [this] {
+    device_bar_->adjustSize();
+    QResizeEvent again(menuBar()->size(), menuBar()->size());
+    QApplication::sendEvent(menuBar(), &again);
+  });
+  device_bar_->show_parity(parity_words(parity_));
 
   connect(stage_, &StageWidget::command, this, &MainWindow::on_stage);
   connect(stage_, &StageWidget::unavailable, this,
@@ -74,7 +91,7 @@ MainWindow::MainWindow(const std::filesystem::path& file)
   connect(palette_, &CommandPalette::change, this, &MainWindow::apply);
   connect(overlay_, &OverlayBar::dismissed, this, &MainWindow::escape);
   connect(overlay_, &OverlayBar::cancelled, this, [this] {
-    searching_.cancel();
+    searching_.cancel(), saving_.cancel();
     apply([](Document& document) { document.cancel_job(); });
   });
   connect(transport_, &TransportBar::speed_changed, this,
@@ -87,6 +104,7 @@ MainWindow::MainWindow(const std::filesystem::path& file)
 
   default_layout();
   load_settings();
+  look_for_gpus();
   open_demo();
   if (!file.empty())
     open_path(file);
@@ -134,9 +152,11 @@ void MainWindow::refresh() {
   follow_problem();
   stage_->data_changed();
   transport_->refresh(document_);
+  parity_.refresh(document_);
   refresh_panels();
   update_actions();
   show_messages();
+  show_title();
   refreshing_ = false;
   if (!when_planned_.empty() && planned()) {
     const std::vector<Change> changes = std::exchange(when_planned_, {});
@@ -163,6 +183,7 @@ void MainWindow::follow_problem() {
     add_recent(text((opening_->input.empty() ? opening_->q : opening_->input).string()));
     opening_.reset();
     // Queued: this is inside a refresh. The demo's recipe is the demo's: it has no guard.
+    session_path_.clear();  // another document; its runs are kept
     if (restoring_)
       QMetaObject::invokeMethod(
           this, [this, session = *restoring_] { apply_session(session); }, Qt::QueuedConnection);
@@ -172,14 +193,13 @@ void MainWindow::follow_problem() {
     if (!restoring_) actions_["view.problem"]->trigger();  // what was found
     restoring_.reset();
   }
-  setWindowTitle(text(document_.problem()->name) + " - flashscope");
 }
 
 QString MainWindow::message() const { return overlay_->message(); }
 
 bool MainWindow::idle() const {
-  return !inspecting_.running() && !searching_.running() && !exporting_.running() && document_.job().what.empty() &&
-         planned() && when_planned_.empty() && !document_.stage().busy &&
+  return !inspecting_.running() && !searching_.running() && !exporting_.running() && !saving_.running() &&
+         document_.job().what.empty() && planned() && when_planned_.empty() && !document_.stage().busy &&
          document_.stage().state->K == document_.requested_K();
 }
 
@@ -194,7 +214,9 @@ void MainWindow::show_messages() {
   if (!message.isEmpty() && message != logged_) log_->add(message);
   logged_ = message;
   const JobStatus job = document_.job();
-  if (searching_.running())
+  if (saving_.running())
+    overlay_->show_job("Saving the session", save_progress_);
+  else if (searching_.running())
     overlay_->show_job("Running to the next stop", search_progress_);
   else
     search_timer_.stop(), overlay_->show_job(text(job.what), job.fraction);

@@ -9,9 +9,11 @@
 #include <atomic>
 #include <filesystem>
 
+#include "app/gpu_child.h"
 #include "app/window/actions.h"
 #include "app/window/background.h"
 #include "app/window/panel.h"
+#include "app/window/parity_check.h"
 #include "app/window/session.h"
 
 class QMenu;
@@ -19,6 +21,8 @@ class QMenu;
 namespace flashscope::window {
 
 class CommandPalette;
+class DeviceBar;
+class KernelPanel;
 class LogPanel;
 class OverlayBar;
 class StageWidget;
@@ -40,6 +44,9 @@ class MainWindow : public QMainWindow {
   void notice(const QString& message);
   QString message() const;  // what the person sees; empty: nothing
   bool idle() const;        // nothing is searched, opened or looked into
+  const ParityCheck& parity_check() const { return parity_; }
+  bool gpus_known() const { return !looking_.running(); }
+  void save_session_file(const std::filesystem::path& path, const std::function<void()>& then = {});
 
  protected:
   void closeEvent(QCloseEvent* event) override;
@@ -95,6 +102,17 @@ class MainWindow : public QMainWindow {
   void save_picture(QSize size);
   void export_result();
   QString place_as_text() const;
+  // main_window_session.cpp
+  void open_session_file(const std::filesystem::path& path);
+  void take_session(const SessionFile& session, const std::filesystem::path& path);
+  std::string view_as_json() const;
+  void choose_session_place(const std::function<void()>& then = {});
+  void before_losing(const std::function<void()>& go_on);  // asks only where a measurement would be lost
+  void show_title();
+  // main_window_gpu.cpp
+  void look_for_gpus();
+  void take_gpus(const gpu::GpuStatus& status);
+  void set_target(const RunTarget& target);
 
   struct Origin {
     std::weak_ptr<const Tensor> q;
@@ -110,6 +128,8 @@ class MainWindow : public QMainWindow {
 
   StageWidget* stage_ = nullptr;
   OverlayBar* overlay_ = nullptr;
+  DeviceBar* device_bar_ = nullptr;
+  KernelPanel* kernel_ = nullptr;
   TransportBar* transport_ = nullptr;
   CommandPalette* palette_ = nullptr;
   LogPanel* log_ = nullptr;
@@ -128,9 +148,14 @@ class MainWindow : public QMainWindow {
   std::optional<Session> restoring_;
   std::shared_ptr<const Tensor> shown_q_;
   QStringList recent_;
+  std::filesystem::path session_path_;  // empty: in no file
+  bool closing_ = false;                // what would be lost was asked about
+  RunTarget target_;
+  QMenu* gpu_menu_ = nullptr;  // which GPU, where there are several
 
-  std::atomic<double> search_progress_ = 0;
-  Background inspecting_, searching_, exporting_;
+  std::atomic<double> search_progress_ = 0, save_progress_ = 0;
+  Background inspecting_, searching_, exporting_, saving_, looking_;
+  ParityCheck parity_;
   QTimer search_timer_;
   QByteArray layout_before_;  // of the docks, while only the stage is shown
 };

@@ -29,12 +29,16 @@ void MainWindow::make_actions() {
 
 void MainWindow::make_file_actions() {
   const auto change = [this](Change what) { return [this, what = std::move(what)] { apply(what); }; };
-  actions_.add("file.open", "File", "&Open...", "Ctrl+O", ".npz, .safetensors or .npy", [this] { choose_file(false); });
+  actions_.add("file.open", "File", "&Open...", "Ctrl+O", "Tensors (.npz, .safetensors, .npy) or a session (.fscope)",
+               [this] { choose_file(false); });
   actions_.add("file.open_mapped", "File", "Open and &map...", "Ctrl+Shift+O",
                "Say which array is q, k, v, mask; choose layout, batch and head", [this] { choose_file(true); });
   actions_.add("file.demo", "File", "Open the &demo", "", "A trained model's attention, built in",
                [this] { open_demo(); });
-  actions_.add("file.picture", "File", "&Save picture...", "Ctrl+S", "The stage as it is now",
+  actions_.add("file.save", "File", "&Save session", "Ctrl+S", "Problem, recipe, view and every full run, in one file",
+               [this] { session_path_.empty() ? choose_session_place() : save_session_file(session_path_); });
+  actions_.add("file.save_as", "File", "Save session &as...", "Ctrl+Shift+S", "", [this] { choose_session_place(); });
+  actions_.add("file.picture", "File", "Save &picture...", "Ctrl+E", "The stage as it is now",
                [this] { save_picture((QSizeF(stage_->size()) * stage_->devicePixelRatioF()).toSize()); });
   actions_.add("file.picture_hd", "File", "Save picture at 1920 x 1080...", "", "", [this] {
     save_picture({1920, 1080});
@@ -43,7 +47,7 @@ void MainWindow::make_file_actions() {
                [this] { export_result(); });
   actions_.add("file.quit", "File", "&Quit", "Ctrl+Q", "", [this] { close(); });
 
-  actions_.add("edit.undo", "Edit", "&Undo", "Ctrl+Z", "The last change of problem, mask or recipe",
+  actions_.add("edit.undo", "Edit", "&Undo", "Ctrl+Z", "The last change of problem, mask or recipe, or deleted runs",
                change([](Document& d) { d.undo(); }));
   actions_.add("edit.redo", "Edit", "&Redo", "Ctrl+Shift+Z, Ctrl+Y", "", change([](Document& d) { d.redo(); }));
   actions_.add("edit.copy", "Edit", "&Copy the place", "Ctrl+C",
@@ -112,17 +116,27 @@ void MainWindow::make_go_actions() {
   };
   go("go.next_head", "Next head", "PgDown", "", [head](Document& d) { head(d, 1); });
   go("go.previous_head", "Previous head", "PgUp", "", [head](Document& d) { head(d, -1); });
-  actions_.add("go.run", "Go", "Run e&verything (CPU)", "Ctrl+R",
+  actions_.add("go.run", "Go", "Run e&verything", "Ctrl+R",
                "All heads at once; time and memory are measured, O is checked against float64",
-               [this] { apply([](Document& d) { d.run_full(); }); });
+               [this] { apply([this](Document& d) { d.run_full(target_); }); });
+  auto* sides = new QActionGroup(this);
+  sides->addAction(actions_.add_check("run.cpu", "Run", "CPU", "", "Full runs on the CPU", true, [this](bool on) {
+    if (on) set_target({false, target_.device});
+  }));
+  sides->addAction(actions_.add_check("run.gpu", "Run", "GPU", "", "Full runs on the GPU, in a process of their own",
+                                      false, [this](bool on) {
+                                        if (on) set_target({true, target_.device});
+                                      }));
   actions_.add("go.escape", "Go", "Dismiss, pause, back to the stage", "Esc", "", [this] { escape(); });
 }
 
 void MainWindow::make_view_actions() {
   int number = 1;
   for (const auto& [dock, panel] : docks_) {
-    actions_.add("view." + dock->objectName(), "View", dock->windowTitle(), QString("Alt+%1").arg(number++),
-                 "Show this panel", [dock = dock] { dock->show(), dock->raise(); });
+    actions_.add("view." + dock->objectName(), "View", dock->windowTitle(),
+                 number <= 9 ? QString("Alt+%1").arg(number) : QString(), "Show this panel",
+                 [dock = dock] { dock->show(), dock->raise(); });
+    ++number;
   }
   actions_.add_check("view.dark", "View", "&Dark", "Ctrl+T", "Dark or light", dark_,
                      [this](bool on) { set_theme(on); });
@@ -191,7 +205,8 @@ void MainWindow::make_menus() {
   };
   QMenu* file = fill(menuBar()->addMenu("&File"), {"file.open", "file.open_mapped"});
   recent_menu_ = file->addMenu("&Recent files");
-  fill(file, {"file.demo", "", "file.picture", "file.picture_hd", "file.export", "", "file.quit"});
+  fill(file, {"file.demo", "", "file.save", "file.save_as", "", "file.picture", "file.picture_hd", "file.export", "",
+              "file.quit"});
   fill(menuBar()->addMenu("&Edit"), {"edit.undo", "edit.redo", "", "edit.copy", "edit.copy_picture", "", "edit.keys"});
   QMenu* view = menuBar()->addMenu("&View");
   for (const auto& [dock, panel] : docks_) view->addAction(actions_["view." + dock->objectName()]);
@@ -210,7 +225,9 @@ void MainWindow::make_menus() {
   for (int n = 0; n < 6; ++n) stops->addAction(actions_["stop." + text(name(static_cast<EventKind>(n)))]);
   stops->addSeparator();
   stops->addAction(actions_["go.clear_stops"]);
-  fill(go, {"", "go.next_head", "go.previous_head", "", "go.run"});
+  fill(go, {"", "go.next_head", "go.previous_head", "", "go.run", "run.cpu", "run.gpu"});
+  gpu_menu_ = go->addMenu("&Which GPU");
+  gpu_menu_->menuAction()->setVisible(false);
   fill(menuBar()->addMenu("&Help"), {"view.minutes", "help.palette", "edit.keys", "", "help.about"});
   fill_recent();
 }

@@ -16,6 +16,7 @@ namespace flashscope::window {
 void MainWindow::open_demo() {
   opening_.reset();
   restoring_.reset();
+  session_path_.clear();
   apply([this](Document& document) {
     document.join_changes(true);
     document.set_recipe(demo_recipe());
@@ -27,8 +28,9 @@ void MainWindow::open_demo() {
 }
 
 void MainWindow::choose_file(bool ask) {
-  const QString chosen = QFileDialog::getOpenFileName(this, "Open tensors", settings_.value("files/folder").toString(),
-                                                      "Tensors (*.npz *.safetensors *.npy);;All files (*)");
+  const QString chosen = QFileDialog::getOpenFileName(this, "Open", settings_.value("files/folder").toString(),
+                                                      "Tensors and sessions (*.npz *.safetensors *.npy *.fscope);;All "
+                                                      "files (*)");
   if (chosen.isEmpty()) return;
   settings_.setValue("files/folder", QFileInfo(chosen).path());
   open_path(chosen.toStdString(), ask);
@@ -36,19 +38,23 @@ void MainWindow::choose_file(bool ask) {
 
 void MainWindow::open_path(const std::filesystem::path& path, bool ask) {
   notice_.clear();
-  inspecting_.start([path](const std::stop_token&) { return inspect(path); },
-                    [this, path, ask](const FileReport& report) {
-                      if (!ask && is_clear(report)) {
-                        ProblemFiles files;
-                        files.input = path;
-                        return open_files(files);
-                      }
-                      auto* dialog = new OpenDialog(path, report, this);
-                      dialog->setAttribute(Qt::WA_DeleteOnClose);
-                      connect(dialog, &QDialog::accepted, this, [this, dialog] { open_files(dialog->files()); });
-                      dialog->open();
-                    },
-                    [this](const QString& why) { notice(why); });
+  // Nothing: a session.
+  inspecting_.start(
+      [path](const std::stop_token&) { return is_session(path) ? std::nullopt : std::optional(inspect(path)); },
+      [this, path, ask](const std::optional<FileReport>& found) {
+        if (!found) return before_losing([this, path] { open_session_file(path); });
+        const FileReport& report = *found;
+        if (!ask && is_clear(report)) {
+          ProblemFiles files;
+          files.input = path;
+          return open_files(files);
+        }
+        auto* dialog = new OpenDialog(path, report, this);
+        dialog->setAttribute(Qt::WA_DeleteOnClose);
+        connect(dialog, &QDialog::accepted, this, [this, dialog] { open_files(dialog->files()); });
+        dialog->open();
+      },
+      [this](const QString& why) { notice(why); });
 }
 
 void MainWindow::open_files(const ProblemFiles& files) {
@@ -58,6 +64,7 @@ void MainWindow::open_files(const ProblemFiles& files) {
 }
 
 void MainWindow::restore(const Session& session) {
+  if (!session.session_file.empty()) return open_session_file(session.session_file);
   if (!session.files) return apply_session(session);
   ProblemFiles files = *session.files;
   files.causal = session.causal;

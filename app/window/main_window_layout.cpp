@@ -7,10 +7,14 @@
 #include "app/window/docks/events_panel.h"
 #include "app/window/docks/first_minutes_panel.h"
 #include "app/window/docks/history_panel.h"
+#include "app/window/docks/kernel_panel.h"
 #include "app/window/docks/log_panel.h"
+#include "app/window/docks/memory_panel.h"
 #include "app/window/docks/problem_panel.h"
 #include "app/window/docks/recipe_panel.h"
 #include "app/window/docks/row_panel.h"
+#include "app/window/docks/runs_panel.h"
+#include "app/window/docks/timeline_panel.h"
 #include "app/window/docks/traffic_panel.h"
 #include "app/window/main_window.h"
 #include "app/window/stage_widget.h"
@@ -50,6 +54,13 @@ void MainWindow::make_docks() {
   add_dock("events", "Events", new EventsPanel(this));
   add_dock("history", "History", new HistoryPanel(this));
   add_dock("row", "One row", new RowPanel(this));
+  add_dock("runs", "Runs", new RunsPanel(this));
+  add_dock("memory", "Memory", new MemoryPanel(this));
+  kernel_ = new KernelPanel(this);
+  add_dock("kernel", "Kernel", kernel_);
+  auto* timeline = new TimelinePanel(this);
+  add_dock("timeline", "Timeline", timeline);
+  connect(timeline, &TimelinePanel::done, this, &MainWindow::notice);
   log_ = new LogPanel(this);
   add_dock("log", "Log", log_);
   setTabPosition(Qt::AllDockWidgetAreas, QTabWidget::North);
@@ -93,6 +104,7 @@ void MainWindow::load_settings() {
   first_start_ = !settings_.contains("view/geometry");
   restoreGeometry(settings_.value("view/geometry").toByteArray());
   restoreState(settings_.value("view/docks").toByteArray(), kLayoutVersion);
+  kernel_->set_sheet(settings_.value("view/sheet", "H200").toString());
   recent_ = settings_.value("files/recent").toStringList();
   fill_recent();
   actions_.load_keys(settings_);
@@ -111,6 +123,7 @@ void MainWindow::save_settings() {
   settings_.setValue("view/docks", layout_before_.isEmpty() ? saveState(kLayoutVersion) : layout_before_);
   settings_.setValue("view/steps_per_second", transport_->steps_per_second());
   settings_.setValue("view/dark", dark_);
+  settings_.setValue("view/sheet", kernel_->sheet());
   const viz::StageOptions& options = stage_->options();
   settings_.setValue("view/animate", options.animate);
   settings_.setValue("view/animation_speed", options.animation_speed);
@@ -123,6 +136,7 @@ void MainWindow::save_settings() {
   Session session;
   for (const Origin& origin : origins_)
     if (origin.q.lock() == problem->q) session.files = origin.files;
+  session.session_file = session_path_;
   session.causal = problem->mask.causal;
   session.window = problem->mask.window;
   session.scale = problem->scale;
@@ -145,6 +159,10 @@ void MainWindow::set_stage_option(const std::function<void(viz::StageOptions&)>&
 }
 
 void MainWindow::closeEvent(QCloseEvent* event) {
+  if (!closing_ && document_.runs().would_lose()) {
+    event->ignore();
+    return before_losing([this] { closing_ = true, close(); });
+  }
   save_settings();
   document_.cancel_job();
   QMainWindow::closeEvent(event);

@@ -61,6 +61,7 @@ void save_session(QSettings& settings, const Session& session) {
   settings.remove("session");
   settings.beginGroup("session");
   settings.setValue("demo", !session.files);
+  if (!session.session_file.empty()) settings.setValue("file", text(session.session_file.string()));
   if (session.files) save_files(settings, *session.files);
   settings.setValue("causal", static_cast<int>(session.causal));
   if (session.window) {
@@ -91,6 +92,7 @@ std::optional<Session> load_session(QSettings& settings) {
   settings.beginGroup("session");
   try {
     if (!settings.value("demo").toBool()) session.files = load_files(settings);
+    session.session_file = settings.value("file").toString().toStdString();
     session.causal = static_cast<Causal>(std::clamp(settings.value("causal").toInt(), 0, 2));
     if (settings.contains("window_left"))
       session.window =

@@ -4,6 +4,7 @@
 
 #include <QStringList>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 
 #include "app/window/stops.h"
@@ -15,7 +16,8 @@ class QSettings;
 namespace flashscope::window {
 
 struct Session {
-  std::optional<ProblemFiles> files;  // none: the demo
+  std::optional<ProblemFiles> files;   // none: the demo
+  std::filesystem::path session_file;  // a session that was open; it has all of the rest
   Causal causal = Causal::none;
   std::optional<flashscope::Window> window;
   double scale = 0;

@@ -17,10 +17,12 @@ Colours colours(bool dark) {
     c.window = "#161a22", c.base = "#10131a", c.raised = "#232936", c.border = "#343c4c";
     c.text = "#e8eaf0", c.dim = "#a3abba", c.accent = "#4fd1c5", c.select = "#1f5f66";
     c.rescale = "#f0a850", c.nan = "#ff5fe0", c.inf = "#ff9140", c.masked = "#7d8696", c.good = "#63d68a";
+    c.bad = "#ff7070";
   } else {
     c.window = "#f3f4f7", c.base = "#ffffff", c.raised = "#e6e9ef", c.border = "#c3c9d4";
     c.text = "#171a21", c.dim = "#535b6b", c.accent = "#0b7a75", c.select = "#bfe6e2";
     c.rescale = "#a85500", c.nan = "#b5179e", c.inf = "#c2410c", c.masked = "#7d8696", c.good = "#167a3c";
+    c.bad = "#b3261e";
   }
   return c;
 }

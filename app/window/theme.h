@@ -12,6 +12,7 @@ struct Colours {
   bool dark = true;
   QColor window, base, raised, border, text, dim, accent, select;
   QColor rescale, nan, inf, masked, good;  // the stage's meanings
+  QColor bad;                              // wrong, where no NaN needs to be meant
 };
 Colours colours(bool dark);
 Colours colours(const QPalette& palette);  // of the theme that the palette belongs to

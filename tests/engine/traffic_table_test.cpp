@@ -42,11 +42,11 @@ TEST(TrafficTable, TheSourcesOfAMeasuredRunSideBySide) {
   const std::vector<TrafficLine> lines = table(Algorithm::flash2, &report);
   ASSERT_EQ(lines.size(), 5u);
   const TrafficLine& form = lines.front();
-  EXPECT_EQ(form.origin, Origin::formula);
+  EXPECT_EQ(form.origin, Label::formula);
   EXPECT_EQ(form.bytes->read, 545'259'520);
   EXPECT_EQ(form.bytes->written, 8'650'752);
   const TrafficLine& l2 = find(lines, "L2 - SM");
-  EXPECT_EQ(l2.origin, Origin::measured);
+  EXPECT_EQ(l2.origin, Label::measured);
   EXPECT_EQ(l2.caches, "cold");
   EXPECT_EQ(l2.against, "formula");
   EXPECT_EQ(difference(l2.bytes->read, l2.baseline.read).bytes, 0);

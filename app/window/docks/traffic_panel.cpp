@@ -1,85 +1,119 @@
 #include "app/window/docks/traffic_panel.h"
 
-#include <QEvent>
-#include <QScrollBar>
-#include <QTextBrowser>
-#include <QVBoxLayout>
+#include <cmath>
 
 #include "app/window/text.h"
-#include "app/window/theme.h"
+#include "engine/attention/closed_form.h"
+#include "engine/insight/traffic_table.h"
 
 namespace flashscope::window {
 namespace {
-
-// A table of text cells; the first row is its head, the first column its labels.
-class Table {
- public:
-  Table(const Colours& c, const QStringList& head) : colours_(c) {
-    html_ = "<table width='100%' cellspacing='0' cellpadding='3'><tr>";
-    for (qsizetype n = 0; n < head.size(); ++n) html_ += cell(head[n], n > 0, c.dim, false);
-    html_ += "</tr>";
-  }
-  Table& row(const QStringList& cells, bool strong = false) {
-    html_ += "<tr>";
-    for (qsizetype n = 0; n < cells.size(); ++n) html_ += cell(cells[n], n > 0, colours_.text, strong);
-    html_ += "</tr>";
-    return *this;
-  }
-  QString html() const { return html_ + "</table>"; }
-
- private:
-  static QString cell(const QString& content, bool right, const QColor& colour, bool strong) {
-    return QString("<td align='%1' style='color:%2'>%3%4%5</td>")
-        .arg(right ? "right" : "left", colour.name(), strong ? "<b>" : "", content, strong ? "</b>" : "");
-  }
-  const Colours& colours_;
-  QString html_;
-};
-
-QString heading(const QString& title, const QString& remark, const Colours& c) {
-  return QString("<p style='margin-top:12px;margin-bottom:2px;color:%1'><b>%2</b> <span style='color:%3'>%4</span></p>")
-      .arg(c.accent.name(), title, c.dim.name(), remark);
-}
-
-QString paragraph(const QString& words, const QColor& colour) {
-  return QString("<p style='margin-top:3px;margin-bottom:3px;color:%1'>%2</p>").arg(colour.name(), words);
-}
 
 QString share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? QString::number(100.0 * static_cast<double>(part) / static_cast<double>(whole), 'f', 1) + " %"
                    : QString();
 }
 
-const QString kMissing = QString::fromUtf8("—");
+QString bytes_cell(double bytes) { return grouped(static_cast<std::int64_t>(std::llround(bytes))); }
 
-QString whole_run(const viz::StageData& stage, const Report* report, const Colours& c) {
-  const Moved elements = stage.traffic_total.elements.total(), bytes = stage.traffic_total.bytes.total();
-  const bool has_formula = stage.formula.elements.has_value();
-  const auto formula = [&](std::int64_t Moved::*part) {
-    return has_formula ? grouped((*stage.formula.elements).*part) : kMissing;
-  };
-  Table table(c, {"", "formula", "counted", "measured"});
-  table.row({"read, elements", formula(&Moved::read), grouped(elements.read), kMissing});
-  table.row({"written, elements", formula(&Moved::written), grouped(elements.written), kMissing});
-  table.row({"total, elements", has_formula ? grouped(stage.formula.elements->total()) : kMissing,
-             grouped(elements.total()), kMissing},
-            true);
-  table.row({"total, bytes", kMissing, grouped(bytes.total()), kMissing}, true);
-  QString html = heading("Whole run", "across the HBM boundary, all heads", c) + table.html();
-  if (has_formula) {
-    const bool equal = *stage.formula.elements == elements;
-    html += paragraph(
-        (equal ? "formula = counted: " : "formula and count DIFFER: ") + text(stage.formula.text).toHtmlEscaped(),
-        equal ? c.good : c.nan);
-  } else {
-    html += paragraph("no formula: " + text(stage.formula.reason).toHtmlEscaped(), c.dim);
+// "+40,192 (+0.16 %)"; "equal".
+QString difference_text(const Difference& found) {
+  if (found.bytes == 0) return "equal";
+  const QString sign = found.bytes > 0 ? "+" : "";
+  QString words = sign + bytes_cell(found.bytes);
+  if (found.percent) {
+    const double percent = *found.percent;
+    words += QString(" (%1%2 %)").arg(sign, QString::number(percent, 'f', std::abs(percent) < 0.1 ? 3 : 2));
   }
-  html += paragraph(
-      QString("measured: missing. %1")
-          .arg(report
-                   ? "The full run was on the CPU, where these bytes are counted; only a GPU's counters measure them."
-                   : "Only a GPU's counters measure these bytes, and no GPU run was made."),
-      c.dim);
+  return words;
+}
+
+// semantics.md: equal within 0.05 % for whole tiles with 16-byte rows, within 2 % otherwise.
+QColor difference_colour(const TrafficLine& line, const Difference& found, const Colours& c) {
+  if (line.against.empty() || !found.percent) return c.dim;
+  const double percent = std::abs(*found.percent);
+  return percent <= 0.05 ? c.good : percent <= 2 ? c.text : c.rescale;
+}
+
+QString direction(const std::vector<TrafficLine>& lines, double TrafficBytes::*part, const QString& title,
+                  const Colours& c) {
+  Table table(c, {title, "bytes", "against the formula"});
+  for (const TrafficLine& line : lines) {
+    QString label = QString("<span style='color:%1'>%2</span> %3")
+                        .arg(c.dim.name(), text(name(line.origin)), text(line.source).toHtmlEscaped());
+    if (!line.caches.empty())
+      label += QString(" <span style='color:%1'>%2</span>").arg(c.dim.name(), text(line.caches));
+    if (!line.bytes) {
+      table.row({label, dash(), "missing"}, c.dim);
+    } else if (line.against.empty()) {
+      table.row({label, bytes_cell((*line.bytes).*part), ""}, c.dim);
+    } else {
+      const Difference found = difference((*line.bytes).*part, line.baseline.*part);
+      table.row({label, bytes_cell((*line.bytes).*part),
+                 difference_text(found) + (line.against == "formula" ? "" : "<sup>*</sup>")},
+                difference_colour(line, found, c));
+    }
+  }
+  return table.html();
+}
+
+// The run whose figures are shown, where it is not of what is on the stage.
+QString whose(const Document& document, const Run* run, const Colours& c) {
+  if (!run) return {};
+  const Report& report = run->report();
+  QString words = text(report.device).toHtmlEscaped() + ", " + text(run->saved.date);
+  if (run != document.runs().chosen().get()) return words;
+  const bool here = document.report() && run->problem == document.problem() && report.recipe == document.recipe();
+  return here ? words
+              : words + QString(" <span style='color:%1'>not what is on the stage: %2 %3 x %4</span>")
+                            .arg(c.rescale.name(), text(name(report.recipe.algorithm)), grouped(report.recipe.Br),
+                                 grouped(report.recipe.Bc));
+}
+
+QString whole_run(const Document& document, const Run* run, const Colours& c) {
+  const viz::StageData& stage = document.stage();
+  const Report* report = run ? &run->report() : nullptr;
+  // A chosen run has figures of its own; else they are the stage's.
+  const bool own = run && run == document.runs().chosen().get();
+  const Shape shape = own ? report->shape : stage.schedule->shape();
+  const Recipe& recipe = own ? report->recipe : stage.schedule->recipe();
+  const ElementsAndBytes& moved = own ? report->traffic : stage.traffic_total;
+  const Mask* mask = !own ? &stage.schedule->mask() : run->problem ? &run->problem->mask : nullptr;
+  const std::vector<TrafficLine> lines = traffic_table(shape, mask, recipe, moved.bytes, report);
+
+  QString html = heading("Whole run", "bytes across the HBM boundary, all heads", c);
+  if (run) html += paragraph(whose(document, run, c), c.dim);
+  html += direction(lines, &TrafficBytes::read, "READ", c) + direction(lines, &TrafficBytes::written, "WRITTEN", c);
+  QStringList reasons;
+  for (const TrafficLine& line : lines)
+    if (!line.missing.empty()) {
+      const QString reason = text(line.missing).toHtmlEscaped();
+      const QString what = text(line.source);
+      // One line for those that miss for the same reason.
+      if (!reasons.empty() && reasons.back().endsWith(reason))
+        reasons.back().prepend(what + ", ");
+      else
+        reasons << what + " missing: " + reason;
+    }
+  for (const TrafficLine& line : lines)
+    if (line.bytes && !line.against.empty() && line.against != "formula")
+      reasons << "* against " + text(line.against) + ": what the L2 holds is not read from DRAM again";
+  if (!reasons.empty()) html += paragraph(reasons.join("<br>"), c.dim);
+
+  const Moved elements = moved.elements.total();
+  Table sums(c, {"total", "formula", "counted"});
+  std::optional<ClosedForm> closed;
+  if (mask && has_closed_form(*mask, recipe)) closed = closed_form(shape, *mask, recipe);
+  sums.row({"elements", closed ? grouped(closed->elements.total().total()) : dash(), grouped(elements.total())});
+  sums.row({"bytes", closed ? grouped(closed->bytes.total().total()) : dash(), grouped(moved.bytes.total().total())},
+           true);
+  html += sums.html();
+  if (closed) {
+    const bool equal = closed->elements.total() == elements && closed->bytes.total() == moved.bytes.total();
+    html += paragraph((equal ? "formula = counted" : "formula and count DIFFER") +
+                          (own ? QString() : ": " + text(stage.formula.text).toHtmlEscaped()),
+                      equal ? c.good : c.bad);
+  }
   html += paragraph(
       "Elements are in source units (each element the problem's size, as in the papers' tables); bytes are in kernel "
       "units (m, l, LSE and flash1's running O in float32).",
@@ -142,21 +176,6 @@ QString chip(const viz::StageData& stage, const Colours& c) {
   return html;
 }
 
-QString memory(const viz::StageData& stage, const Report* report, const Colours& c) {
-  Table table(c, {"", "bytes"});
-  for (int n = 0; n < kOperands; ++n)
-    if (stage.footprint.bytes[n] > 0)
-      table.row({text(name(static_cast<Operand>(n))), grouped(stage.footprint.bytes[n])});
-  table.row({"total", bytes_text(stage.footprint.total())}, true);
-  table.row({"beyond Q, K, V, O", bytes_text(stage.footprint.extra())});
-  QString html = heading("Memory in HBM", "footprint, formula, all heads", c) + table.html();
-  html += report ? paragraph("CPU run, peak beyond Q, K, V: <b>" + bytes_text(report->peak_bytes) +
-                                 "</b> (measured by its allocator).",
-                             c.text)
-                 : paragraph("measured: missing. Run everything (Go menu) to measure the CPU run's memory.", c.dim);
-  return html;
-}
-
 QString full_run(const Report& report, const Colours& c) {
   QString html = heading("Full run", text(report.device + ", " + report.kernel), c);
   Table table(c, {"", ""});
@@ -181,37 +200,14 @@ QString full_run(const Report& report, const Colours& c) {
 
 }  // namespace
 
-TrafficPanel::TrafficPanel(QWidget* parent) : Panel(parent) {
-  text_ = new QTextBrowser;
-  text_->setFrameShape(QFrame::NoFrame);
-  text_->setOpenLinks(false);
-  auto* layout = new QVBoxLayout(this);
-  layout->setContentsMargins(0, 0, 0, 0);
-  layout->addWidget(text_);
-}
-
-void TrafficPanel::refresh(const Document& document) {
+QString TrafficPanel::html(const Document& document, const Colours& c) {
   const viz::StageData& stage = document.stage();
-  if (!stage.schedule) return;
-  const Colours c = colours(palette());
-  const std::shared_ptr<const Report> report = document.report();
-  QString html = paragraph(text(stage.conventions).toHtmlEscaped(), c.dim) + whole_run(stage, report.get(), c) +
-                 comparison(stage, c) + operands(stage, c) + chip(stage, c) + memory(stage, report.get(), c);
-  if (report) html += full_run(*report, c);
-  show_html(html);
-}
-
-void TrafficPanel::show_html(const QString& html) {
-  if (html == shown_) return;
-  shown_ = html;
-  const int at = text_->verticalScrollBar()->value();
-  text_->setHtml(html);
-  text_->verticalScrollBar()->setValue(at);
-}
-
-void TrafficPanel::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange) shown_.clear();
-  Panel::changeEvent(event);
+  if (!stage.schedule) return {};
+  const RunPointer run = document.shown_run();
+  QString html = paragraph(text(stage.conventions).toHtmlEscaped(), c.dim) + whole_run(document, run.get(), c) +
+                 comparison(stage, c) + operands(stage, c) + chip(stage, c);
+  if (run) html += full_run(run->report(), c);
+  return html;
 }
 
 }  // namespace flashscope::window

@@ -1,27 +1,18 @@
-// Traffic and memory as numbers, each with where it comes from: formula, counted, measured.
+// Traffic as numbers, each with where it comes from: formula, counted, measured; a run's sources side by side.
 #pragma once
 
-#include "app/window/panel.h"
-
-class QTextBrowser;
+#include "app/window/docks/html_panel.h"
 
 namespace flashscope::window {
 
-class TrafficPanel : public Panel {
+class TrafficPanel : public HtmlPanel {
   Q_OBJECT
 
  public:
-  explicit TrafficPanel(QWidget* parent = nullptr);
-  void refresh(const Document& document) override;
+  using HtmlPanel::HtmlPanel;
 
  protected:
-  void changeEvent(QEvent* event) override;
-
- private:
-  void show_html(const QString& html);
-
-  QTextBrowser* text_;
-  QString shown_;
+  QString html(const Document& document, const Colours& colours) override;
 };
 
 }  // namespace flashscope::window

@@ -1,0 +1,138 @@
+#include "app/window/docks/kernel_panel.h"
+
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QVBoxLayout>
+#include <cmath>
+
+#include "app/window/text.h"
+#include "engine/insight/hardware.h"
+
+namespace flashscope::window {
+namespace {
+
+QString microseconds(double seconds) {
+  return seconds < 1e-3 ? QString::number(seconds * 1e6, 'f', 1) + QString::fromUtf8(" µs")
+                        : QString::number(seconds * 1e3, 'f', 3) + " ms";
+}
+QString percent(double value) { return QString::number(value, 'f', 1) + " %"; }
+
+// Blocks of threads that are launched: flash1 one a head, flash2 one a row block of each head.
+QString blocks_and_sms(const Shape& shape, const Recipe& recipe, std::int64_t sms, const QString& where,
+                       const Colours& c) {
+  QString html = heading("Blocks of threads", where, c);
+  Table table(c, {"", "blocks (formula)", QString("on %1 SMs").arg(grouped(sms))});
+  const std::int64_t Tr = (shape.Nq + recipe.Br - 1) / recipe.Br;
+  const auto line = [&](Algorithm algorithm, const QString& formula, std::int64_t blocks) {
+    const bool idle = blocks < sms;
+    const QString fill =
+        idle ? grouped(sms - blocks) + " SMs idle"
+             : QString::number(static_cast<double>(blocks) / static_cast<double>(sms), 'f', 2) + " a SM";
+    const QString label = QString("%1%2%3 <span style='color:%4'>%5</span>")
+                              .arg(algorithm == recipe.algorithm ? "<b>" : "", text(name(algorithm)),
+                                   algorithm == recipe.algorithm ? "</b>" : "", c.dim.name(), formula);
+    table.row({label, grouped(blocks), fill}, idle ? c.rescale : c.good);
+  };
+  line(Algorithm::flash1, "heads", shape.heads);
+  line(Algorithm::flash2, QString("heads x Tr, Br = %1").arg(grouped(recipe.Br)), shape.heads * Tr);
+  return html + table.html();
+}
+
+QString kernel_facts(const Report& report, const Colours& c) {
+  const GpuFigures& gpu = *report.gpu;
+  Table table(c, {"", ""});
+  table.row({"registers a thread", grouped(gpu.registers)});
+  const bool spills = gpu.spill_stores + gpu.spill_loads > 0;
+  table.row({"spilled bytes a thread, stored + loaded", QString("%1 + %2").arg(gpu.spill_stores).arg(gpu.spill_loads)},
+            spills ? c.rescale : c.text);
+  table.row({"shared memory a block", bytes_text(gpu.shared_bytes)});
+  table.row({"threads a block", grouped(gpu.threads)});
+  table.row({"blocks launched", grouped(gpu.blocks)});
+  table.row({"blocks that fit on an SM", grouped(gpu.blocks_per_sm)});
+  table.row({"SMs", grouped(gpu.sms)});
+  return heading("Kernel", text(report.kernel).toHtmlEscaped() + ", as compiled for " + text(gpu.architecture), c) +
+         table.html();
+}
+
+QString time_facts(const Report& report, const Colours& c) {
+  const GpuFigures& gpu = *report.gpu;
+  QString html = heading(
+      "Time", QString("measured by events, %1 launches, %2 input sets in turn").arg(gpu.repeats).arg(gpu.input_sets),
+      c);
+  Table table(c, {"", ""});
+  table.row({"median", microseconds(gpu.median)}, true);
+  table.row({"fastest to slowest", microseconds(gpu.fastest) + " to " + microseconds(gpu.slowest)});
+  if (gpu.flops > 0 && gpu.median > 0) {
+    table.row({"TFLOP/s, the papers' convention", QString::number(gpu.tflops(), 'f', 1)});
+    const HardwareSheet* sheet = find_sheet(report.device);
+    const Quantity quantity = peak_quantity(report.shape.type);
+    if (const std::optional<double> peak = sheet ? sheet->value(quantity) : std::nullopt)
+      table.row({QString("of the sheet's %1 TFLOP/s (%2, %3)")
+                     .arg(QString::number(*peak / 1e12, 'f', 0), text(sheet->name), text(name(quantity))),
+                 percent(100 * gpu.tflops() * 1e12 / *peak)});
+    else
+      html += paragraph("share of the peak: missing, no sheet of " + text(report.device).toHtmlEscaped(), c.dim);
+  }
+  return html + table.html();
+}
+
+QString counter_facts(const GpuFigures& gpu, const Colours& c) {
+  if (!gpu.measured)
+    return heading("Counters", "", c) +
+           paragraph("missing: " +
+                         text(gpu.not_measured.empty() ? "not measured in this run" : gpu.not_measured).toHtmlEscaped(),
+                     c.dim);
+  const HardwareFigures& found = *gpu.measured;
+  Table table(c, {"", ""});
+  table.row({"tensor pipes, of their peak", percent(found.tensor_percent)});
+  table.row({"occupancy: warps, of the most that fit", percent(found.occupancy_percent)});
+  table.row({"L2 hits", percent(found.l2_hit_percent)});
+  table.row({"bank conflicts in shared memory", grouped(std::llround(found.bank_conflicts))});
+  return heading("Counters", QString("measured, caches cold, %1 passes").arg(found.passes), c) + table.html();
+}
+
+}  // namespace
+
+KernelPanel::KernelPanel(QWidget* parent) : HtmlPanel(parent) {
+  auto* row = new QHBoxLayout;
+  row->setContentsMargins(8, 4, 8, 0);
+  row->addWidget(new QLabel("SMs of"));
+  sheets_ = new QComboBox;
+  sheets_->setObjectName("sheet");
+  sheets_->setToolTip("Whose data sheet says how many SMs there are, where no run on a GPU is shown");
+  for (const HardwareSheet& sheet : hardware_sheets()) sheets_->addItem(text(sheet.name));
+  set_sheet("H200");
+  row->addWidget(sheets_, 1);
+  static_cast<QVBoxLayout*>(layout())->insertLayout(0, row);
+  connect(sheets_, &QComboBox::currentIndexChanged, this, [this] { emit change([](Document&) {}); });
+}
+
+QString KernelPanel::sheet() const { return sheets_->currentText(); }
+void KernelPanel::set_sheet(const QString& name) {
+  for (int n = 0; n < sheets_->count(); ++n)
+    if (sheets_->itemText(n).startsWith(name)) return sheets_->setCurrentIndex(n);
+}
+
+QString KernelPanel::html(const Document& document, const Colours& c) {
+  if (!document.problem()) return {};
+  const RunPointer run = document.shown_run();
+  const Report* report = run && run->on_gpu() ? &run->report() : nullptr;
+  sheets_->setEnabled(!report);
+  if (report) {
+    const QString date = text(run->saved.date);
+    return paragraph(text(report->device).toHtmlEscaped() + ", " + date, c.dim) +
+           blocks_and_sms(report->shape, report->recipe, report->gpu->sms, "formula; SMs of the device", c) +
+           kernel_facts(*report, c) + time_facts(*report, c) + counter_facts(*report->gpu, c);
+  }
+  const HardwareSheet* sheet = find_sheet(sheets_->currentText().toStdString());
+  QString html;
+  if (const std::optional<double> sms = sheet ? sheet->value(Quantity::sms) : std::nullopt)
+    html = blocks_and_sms(document.problem()->shape(), document.recipe(), std::llround(*sms), "formula; SMs: sheet", c);
+  return html + heading("Kernel", "", c) +
+         paragraph(run ? "registers, time and counters: missing. The run that is shown was on the CPU."
+                       : "registers, time and counters: missing. Nothing was run on a GPU.",
+                   c.dim);
+}
+
+}  // namespace flashscope::window

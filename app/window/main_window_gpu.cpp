@@ -1,0 +1,55 @@
+// Where full runs are made: on the CPU, or on one of the GPUs that are there.
+#include <QActionGroup>
+#include <QMenu>
+
+#include "app/window/main_window.h"
+#include "app/window/text.h"
+
+namespace flashscope::window {
+
+void MainWindow::look_for_gpus() {
+  QAction* gpu = actions_["run.gpu"];
+  gpu->setEnabled(false);
+  gpu->setToolTip("GPU: looking for one");
+  looking_.start([](const std::stop_token&) { return gpu_status(); },
+                 [this](const gpu::GpuStatus& status) { take_gpus(status); },
+                 [this](const QString& why) {
+                   take_gpus({{}, {why.toStdString()}});
+                 });
+}
+
+void MainWindow::take_gpus(const gpu::GpuStatus& status) {
+  QAction* gpu = actions_["run.gpu"];
+  gpu->setEnabled(status.can_run());
+  if (!status.can_run())
+    return gpu->setToolTip("No full runs on a GPU: " +
+                           (status.missing.empty() ? QString("there is none") : text(status.missing.front())));
+  RunTarget wanted{settings_.value("run/gpu", false).toBool(), settings_.value("run/device", 0).toInt()};
+  const auto found = std::find_if(status.devices.begin(), status.devices.end(),
+                                  [&](const gpu::GpuDevice& device) { return device.index == wanted.device; });
+  if (found == status.devices.end()) wanted.device = status.devices.front().index;
+  auto* group = new QActionGroup(this);
+  for (const gpu::GpuDevice& device : status.devices) {
+    QAction* choice =
+        actions_.add_check(QString("run.device.%1").arg(device.index), "Run",
+                           QString("GPU %1: %2").arg(device.index).arg(text(device.name)), "", "The GPU of full runs",
+                           device.index == wanted.device, [this, index = device.index](bool on) {
+                             if (on) set_target({target_.gpu, index});
+                           });
+    group->addAction(choice);
+    gpu_menu_->addAction(choice);
+  }
+  gpu_menu_->menuAction()->setVisible(true);
+  set_target(wanted);
+  if (wanted.gpu) gpu->setChecked(true);
+}
+
+void MainWindow::set_target(const RunTarget& target) {
+  target_ = target;
+  settings_.setValue("run/gpu", target.gpu);
+  settings_.setValue("run/device", target.device);
+  if (QAction* device = actions_[QString("run.device.%1").arg(target.device)])
+    actions_["run.gpu"]->setToolTip("Full runs on " + device->text() + ", in a process of their own");
+}
+
+}  // namespace flashscope::window

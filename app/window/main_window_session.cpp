@@ -1,0 +1,151 @@
+// Sessions: problem, recipe, view and every full run in one file.
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QMessageBox>
+#include <nlohmann/json.hpp>
+
+#include "app/window/docks/kernel_panel.h"
+#include "app/window/main_window.h"
+#include "app/window/stage_widget.h"
+#include "app/window/text.h"
+
+namespace flashscope::window {
+namespace {
+
+using Json = nlohmann::json;
+
+// What the window keeps of itself in a session. A field that is missing, or of another type, keeps its default.
+struct View {
+  std::vector<bool> own;  // of each report: it is of the session's problem
+  std::vector<std::int64_t> pinned;
+  int map_colour = 0;
+  bool hex = false;
+};
+
+View view_of(const std::string& window) {
+  View view;
+  const Json json = Json::parse(window, nullptr, false);
+  if (!json.is_object()) return view;
+  const auto list = [&](const char* name, auto& to, auto is, auto value) {
+    const auto found = json.find(name);
+    if (found == json.end() || !found->is_array() || !std::all_of(found->begin(), found->end(), is)) return;
+    for (const Json& item : *found) to.push_back(value(item));
+  };
+  list(
+      "own", view.own, [](const Json& j) { return j.is_boolean(); }, [](const Json& j) { return j.get<bool>(); });
+  list(
+      "pinned", view.pinned, [](const Json& j) { return j.is_number_integer(); },
+      [](const Json& j) { return j.get<std::int64_t>(); });
+  if (const auto found = json.find("map_colour"); found != json.end() && found->is_number_integer())
+    view.map_colour = std::clamp(found->get<int>(), 0, 3);
+  if (const auto found = json.find("hex"); found != json.end() && found->is_boolean()) view.hex = found->get<bool>();
+  return view;
+}
+
+}  // namespace
+
+std::string MainWindow::view_as_json() const {
+  Json json;
+  json["own"] = Json::array();
+  for (const RunPointer& run : document_.runs().all())
+    json["own"].push_back(run->problem && same_problem(*run->problem, *document_.problem()));
+  json["pinned"] = document_.stage().pinned_rows;
+  json["map_colour"] = static_cast<int>(stage_->options().map_colour);
+  json["hex"] = stage_->options().show_hex;
+  return json.dump();
+}
+
+void MainWindow::open_session_file(const std::filesystem::path& path) {
+  opening_.reset();
+  restoring_.reset();
+  apply([&](Document& document) {
+    document.open_session(path, [this, path](const SessionFile& session) { take_session(session, path); });
+  });
+}
+
+void MainWindow::take_session(const SessionFile& session, const std::filesystem::path& path) {
+  const View view = view_of(session.window);
+  document_.set_session(session, view.own);
+  if (session.problem) {
+    const std::vector<std::int64_t> before = document_.stage().pinned_rows;
+    for (const std::int64_t row : before) document_.pin_row(row, false);
+    for (const std::int64_t row : view.pinned)
+      if (row >= 0 && row < session.problem->shape().Nq) document_.pin_row(row, true);
+    set_stage_option([&](viz::StageOptions& options) {
+      options.map_colour = static_cast<viz::MapColour>(view.map_colour), options.show_hex = view.hex;
+    });
+    session_path_ = path;
+  }
+  add_recent(text(path.string()));
+  if (!session.reports.empty()) actions_["view.runs"]->trigger();
+  notice(QString("Opened %1: %2 runs%3")
+             .arg(text(path.filename().string()), grouped(static_cast<std::int64_t>(session.reports.size())),
+                  session.problem ? "" : "; it holds no problem, so the open one stays"));
+}
+
+void MainWindow::choose_session_place(const std::function<void()>& then) {
+  const QString name = session_path_.empty()
+                           ? text(document_.problem()->name).section('/', -1).replace(' ', '-') + ".fscope"
+                           : text(session_path_.filename().string());
+  QString path =
+      QFileDialog::getSaveFileName(this, "Save the session", settings_.value("files/folder").toString() + '/' + name,
+                                   "flashscope session (*.fscope)");
+  if (path.isEmpty()) return;
+  if (QFileInfo(path).suffix().isEmpty()) path += ".fscope";
+  settings_.setValue("files/folder", QFileInfo(path).path());
+  save_session_file(path.toStdString(), then);
+}
+
+void MainWindow::save_session_file(const std::filesystem::path& path, const std::function<void()>& then) {
+  SessionFile session = document_.session();
+  if (!session.problem) return;
+  session.window = view_as_json();
+  save_progress_ = 0;
+  search_timer_.start();
+  saving_.start(
+      [this, session, path](const std::stop_token& stop) {
+        write_session(path, session, stop, [this](std::int64_t done, std::int64_t total) {
+          save_progress_ = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
+        });
+        return true;
+      },
+      [this, session, path, then](bool) {
+        document_.mark_saved(session);
+        if (session.problem == document_.problem()) session_path_ = path;
+        add_recent(text(path.string()));
+        notice("Saved " + text(path.string()));
+        refresh();
+        if (then) then();
+      },
+      [this](const QString& why) { notice(why); });
+}
+
+void MainWindow::before_losing(const std::function<void()>& go_on) {
+  if (!document_.runs().would_lose()) return go_on();
+  auto* box =
+      new QMessageBox(QMessageBox::Question, "flashscope", "Runs were measured on a GPU and are in no session file.",
+                      QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel, this);
+  box->setObjectName("would_lose");
+  box->setInformativeText("Save them before they are lost?");
+  box->setDefaultButton(QMessageBox::Save);
+  box->setAttribute(Qt::WA_DeleteOnClose);
+  connect(box, &QMessageBox::finished, this, [this, go_on](int answer) {
+    if (answer == QMessageBox::Discard) return go_on();
+    if (answer != QMessageBox::Save) return;
+    if (session_path_.empty())
+      choose_session_place(go_on);
+    else
+      save_session_file(session_path_, go_on);
+  });
+  box->open();
+}
+
+void MainWindow::show_title() {
+  if (!document_.problem()) return;
+  const QString name = text(document_.problem()->name);
+  setWindowTitle(session_path_.empty() ? name + "[*] - flashscope"
+                                       : text(session_path_.filename().string()) + "[*] - " + name + " - flashscope");
+  setWindowModified(session_path_.empty() ? document_.runs().would_lose() : document_.modified());
+}
+
+}  // namespace flashscope::window
