@@ -178,6 +178,40 @@ OpenedProblem files_tensors(const ProblemOptions& options, std::optional<std::in
   return opened;
 }
 
+// In what precision the CPU's fold works; a kernel on a GPU has its own and refuses these.
+void add_numerics(Command& command, KernelOptions& options) {
+  command.group("NUMERICS");
+  command.choice("--numerics", {"default", "tensor-core"},
+                 "tensor-core: P in the element type, exp2, rescaled beyond 2^8 (default: rounds nothing)",
+                 [&options](const std::string& word) { options.tensor_core = word == "tensor-core"; });
+  const auto add_type = [&command](const char* option, const char* help, std::optional<DType>& value) {
+    command.choice(option, {"float32", "float16", "bfloat16"}, help,
+                   [&value](const std::string& word) { value = parse_dtype(word); });
+  };
+  add_type("--score-type", "scores are rounded to it, raw and scaled (default: float32)", options.scores);
+  add_type("--p-type", "P is rounded to it before P V (default: float32)", options.P);
+  add_type("--accumulator-type", "O and l are kept in it (default: float32)", options.accumulators);
+  command.choice("--scale-when", choices<ScaleWhen>(), "scale the product, or Q before it (default: after)",
+                 [&options](const std::string& word) { options.scale = parse<ScaleWhen>(word); });
+  command.choice("--exponential", choices<Exponential>(), "exp, or powers of 2 as kernels do it (default: exp)",
+                 [&options](const std::string& word) { options.exponential = parse<Exponential>(word); });
+  command.option(
+      "--rescale-threshold", "X", "m moves only where a score exceeds it by over X powers of 2 (default: 0)",
+      [&options](const std::string& word) { options.rescale_threshold = parse_number("--rescale-threshold", word); });
+}
+
+Numerics numerics_of(const KernelOptions& options, DType element) {
+  Numerics numerics = options.recipe.numerics;  // a session's
+  if (options.tensor_core) numerics = *options.tensor_core ? tensor_core_numerics(element) : Numerics{};
+  numerics.scores = options.scores.value_or(numerics.scores);
+  numerics.P = options.P.value_or(numerics.P);
+  numerics.accumulators = options.accumulators.value_or(numerics.accumulators);
+  numerics.scale = options.scale.value_or(numerics.scale);
+  numerics.exponential = options.exponential.value_or(numerics.exponential);
+  numerics.rescale_threshold = options.rescale_threshold.value_or(numerics.rescale_threshold);
+  return numerics;
+}
+
 }  // namespace
 
 void add_shape(Command& command, ShapeOptions& options) {
@@ -260,13 +294,9 @@ void add_kernel(Command& command, KernelOptions& options) {
   add_choice(command, "--numerators", "exp(S - m_new), or exp(S - tile max) corrected (default: running)",
              recipe.numerators);
   command.option("--defect", "NAME[=VALUE]", "one deliberate mistake, e.g. no-rescale, finite-sentinel=-10000",
-                 [&recipe](const std::string& word) {
-                   for (const std::string_view later :
-                        {"mask-twice", "lse-base2", "gqa-interleaved", "k-untransposed", "bf16-row-sum"}) {
-                     if (word == later) throw UsageError(fmt::format("--defect {}: not built yet", later));
-                   }
-                   set_defect(recipe, word);
-                 });
+                 [&recipe](const std::string& word) { set_defect(recipe, word); });
+  add_numerics(command, options);
+  command.group("KERNEL");
   command.option("--isa", "NAME", "instruction set, as `flashscope devices` lists them (default: auto, the best)",
                  [](const std::string& word) { use_isa(word); });
   command.choice("--kernel", {"auto", "simple", "mma"}, "which of a GPU's kernels: plain, or on tensor cores",
@@ -314,6 +344,7 @@ Recipe recipe_of(const KernelOptions& options, const Shape& shape) {
     recipe.Br = sizes.Br, recipe.Bc = sizes.Bc;
   }
   recipe.Br = options.Br.value_or(recipe.Br), recipe.Bc = options.Bc.value_or(recipe.Bc);
+  recipe.numerics = numerics_of(options, shape.type);
   check(recipe, shape);
   check_countable(shape, recipe);
   return recipe;

@@ -48,6 +48,11 @@ struct KernelOptions {
   gpu::KernelChoice kernel = gpu::KernelChoice::automatic;
   bool gpu_kernels = false;            // whether the command can run them
   std::function<void()> repeat_given;  // stores again what the command line gave
+  std::optional<bool> tensor_core;     // --numerics: what the options below leave unset; unset: as the recipe has it
+  std::optional<DType> scores, P, accumulators;
+  std::optional<ScaleWhen> scale;
+  std::optional<Exponential> exponential;
+  std::optional<double> rescale_threshold;
 };
 
 void add_shape(Command& command, ShapeOptions& options);

@@ -47,6 +47,13 @@ Json json_of(const Recipe& recipe) {
                  {"normalise", name(recipe.normalised())},
                  {"numerators", name(recipe.numerators)},
                  {"mask_apply", name(recipe.mask_apply)}};
+  const Numerics& numerics = recipe.numerics;
+  object["numerics"] = {{"scores", name(numerics.scores)},
+                        {"p", name(numerics.P)},
+                        {"accumulators", name(numerics.accumulators)},
+                        {"scale", name(numerics.scale)},
+                        {"exponential", name(numerics.exponential)},
+                        {"rescale_threshold", numerics.rescale_threshold}};
   const std::string defect = defect_text(recipe);
   object["defect"] = defect.empty() ? Json() : Json(defect);
   return object;

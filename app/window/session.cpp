@@ -22,6 +22,10 @@ void load_choice(const QSettings& settings, const char* key, Enum& choice) {
   if (settings.contains(key)) choice = parse<Enum>(settings.value(key).toString().toStdString());
 }
 
+void load_choice(const QSettings& settings, const char* key, DType& choice) {
+  if (settings.contains(key)) choice = parse_dtype(settings.value(key).toString().toStdString());
+}
+
 void save_files(QSettings& settings, const ProblemFiles& files) {
   settings.setValue("input", path_text(files.input));
   settings.setValue("q", path_text(files.q));
@@ -81,6 +85,13 @@ void save_session(QSettings& settings, const Session& session) {
   if (recipe.normalise) save_choice(settings, "normalise", *recipe.normalise);
   save_choice(settings, "numerators", recipe.numerators);
   save_choice(settings, "mask_apply", recipe.mask_apply);
+  const Numerics& numerics = recipe.numerics;
+  save_choice(settings, "scores", numerics.scores);
+  save_choice(settings, "P", numerics.P);
+  save_choice(settings, "accumulators", numerics.accumulators);
+  save_choice(settings, "scale_when", numerics.scale);
+  save_choice(settings, "exponential", numerics.exponential);
+  settings.setValue("rescale_threshold", numerics.rescale_threshold);
   settings.setValue("defect", text(defect_text(recipe)));
   settings.setValue("K", static_cast<qlonglong>(session.K));
   settings.endGroup();
@@ -110,6 +121,13 @@ std::optional<Session> load_session(QSettings& settings) {
     if (settings.contains("normalise")) load_choice(settings, "normalise", recipe.normalise.emplace());
     load_choice(settings, "numerators", recipe.numerators);
     load_choice(settings, "mask_apply", recipe.mask_apply);
+    Numerics& numerics = recipe.numerics;
+    load_choice(settings, "scores", numerics.scores);
+    load_choice(settings, "P", numerics.P);
+    load_choice(settings, "accumulators", numerics.accumulators);
+    load_choice(settings, "scale_when", numerics.scale);
+    load_choice(settings, "exponential", numerics.exponential);
+    numerics.rescale_threshold = settings.value("rescale_threshold", 0.0).toDouble();
     if (const std::string defect = settings.value("defect").toString().toStdString(); !defect.empty())
       set_defect(recipe, defect);
     session.K = settings.value("K").toLongLong();

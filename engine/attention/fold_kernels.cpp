@@ -2,6 +2,7 @@
 #include "engine/attention/fold_kernels.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -114,6 +115,37 @@ HWY_INLINE VecOf<T> exp_vector(VecOf<T> x) {
   const VecOf<T> power = hn::BitCast(t, hn::ShiftLeft<C::kMantissa>(hn::BitCast(ti, biased)));
   // `x < smallest` is false for NaN, whose p is NaN.
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(t, C::smallest)), hn::Mul(p, power));
+}
+
+// 2^x under the same conditions, by the same polynomial.
+template <class T>
+HWY_INLINE VecOf<T> exp2_vector(VecOf<T> x) {
+  using C = ExpConstants<T>;
+  const Tag<T> t;
+  const VecOf<T> biased = hn::Add(x, hn::Set(t, C::magic));
+  const VecOf<T> n = hn::Sub(biased, hn::Set(t, C::magic));
+  const VecOf<T> r = hn::Mul(hn::Sub(x, n), hn::Set(t, T{0.6931471805599453}));
+  constexpr int kTerms = static_cast<int>(sizeof(C::q) / sizeof(T));
+  VecOf<T> p = hn::Set(t, C::q[kTerms - 1]);
+  FLASHSCOPE_UNROLL
+  for (int k = kTerms - 2; k >= 0; --k) p = hn::MulAdd(p, r, hn::Set(t, C::q[k]));
+  p = hn::MulAdd(p, r, hn::Set(t, T{1}));
+  const hn::RebindToSigned<Tag<T>> ti;
+  const VecOf<T> power = hn::BitCast(t, hn::ShiftLeft<C::kMantissa>(hn::BitCast(ti, biased)));
+  constexpr T smallest = std::numeric_limits<T>::min_exponent - 1;
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(t, smallest)), hn::Mul(p, power));
+}
+
+// exp(a - b), or the same through powers of 2.
+template <class T, bool powers_of_2>
+HWY_INLINE VecOf<T> exp_difference(VecOf<T> a, VecOf<T> b) {
+  const Tag<T> t;
+  if constexpr (powers_of_2) {
+    const VecOf<T> log2_e = hn::Set(t, ExpConstants<T>::log2_e);
+    return exp2_vector<T>(hn::MulSub(a, log2_e, hn::Mul(b, log2_e)));
+  } else {
+    return exp_vector<T>(hn::Sub(a, b));
+  }
 }
 
 template <class T>
@@ -253,14 +285,16 @@ void UpdateMax(const LaneState<T>& s) {
   const Tag<T> t;
   for (std::int64_t r = 0; r < s.lanes; r += kVec<T>) {
     const VecOf<T> m_old = hn::Load(t, s.m + r), tile_max = hn::Load(t, s.tile_max + r);
-    const VecOf<T> m = where_visible(at(s.visible, r), max_ignoring_nan(tile_max, m_old), m_old);
+    VecOf<T> larger = max_ignoring_nan(tile_max, m_old);
+    if (s.lazy > 0) larger = hn::IfThenElse(hn::Gt(tile_max, hn::Add(m_old, hn::Set(t, s.lazy))), larger, m_old);
+    const VecOf<T> m = where_visible(at(s.visible, r), larger, m_old);
     hn::Store(m_old, t, s.m_old + r);
     hn::Store(m, t, s.m + r);
     hn::Store(clamped<T>(s.tile_numerators ? tile_max : m, s.clamp), t, s.shift + r);
   }
 }
 
-template <class T>
+template <class T, bool powers_of_2>
 void Exponentials(T* S, std::int64_t cols, std::int64_t lanes, const T* shift, const T* visible, T* row_sum) {
   const Tag<T> t;
   for_lane_groups<T>(lanes, [&](auto rows, std::int64_t r) HWY_ATTR {
@@ -276,7 +310,7 @@ void Exponentials(T* S, std::int64_t cols, std::int64_t lanes, const T* shift, c
       for (T* end = S + std::min(cols, c0 + kKeyChunk) * lanes; s < end; s += lanes) {
         FLASHSCOPE_UNROLL
         for (int v = 0; v < kRows; ++v) {
-          VecOf<T> p = exp_vector<T>(hn::Sub(hn::Load(t, s + v * kVec<T>), subtract[v]));
+          VecOf<T> p = exp_difference<T, powers_of_2>(hn::Load(t, s + v * kVec<T>), subtract[v]);
           if (visible) p = where_visible(visible + r + v * kVec<T>, p, hn::Zero(t));
           hn::Store(p, t, s + v * kVec<T>);
           sum[v] = hn::Add(sum[v], p);
@@ -299,14 +333,17 @@ bool UpdateAlpha(const LaneState<T>& s) {
     const T* visible = at(s.visible, r);
     const VecOf<T> m_old = hn::Load(t, s.m_old + r), m = clamped<T>(hn::Load(t, s.m + r), s.clamp);
     const VecOf<T> l_old = hn::Load(t, s.l + r);
-    const VecOf<T> alpha = where_visible(visible, exp_vector<T>(hn::Sub(m_old, m)), one);
+    const auto exp_minus_m = [&](VecOf<T> x) HWY_ATTR {
+      return s.powers_of_2 ? exp_difference<T, true>(x, m) : exp_difference<T, false>(x, m);
+    };
+    const VecOf<T> alpha = where_visible(visible, exp_minus_m(m_old), one);
     VecOf<T> factor = s.rescale_o ? alpha : one;
     if (s.inverse) factor = hn::IfThenElse(hn::Eq(m_old, minus_inf), one, hn::Div(one, alpha));
     if (s.each) factor = where_visible(visible, hn::Mul(factor, l_old), one);
     hn::Store(alpha, t, s.alpha + r);
     hn::Store(factor, t, s.o_factor + r);
     if (s.rescale_l) hn::Store(hn::Mul(l_old, alpha), t, s.l + r);
-    if (s.beta) hn::Store(exp_vector<T>(hn::Sub(hn::Load(t, s.tile_max + r), m)), t, s.beta + r);
+    if (s.beta) hn::Store(exp_minus_m(hn::Load(t, s.tile_max + r)), t, s.beta + r);
     any = any || !hn::AllTrue(t, hn::Eq(factor, one));
   }
   return any;
@@ -417,10 +454,35 @@ void CountNaN(const T* P, std::int64_t cols, std::int64_t lanes, T* count) {
   }
 }
 
+// Branch-free, so that the compiler makes vectors of it. A double is rounded to float first, as in round_to.
+HWY_INLINE float rounded_to_bfloat16(float x) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
+  const float rounded = std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
+  return x != x ? x : rounded;
+}
+HWY_INLINE float rounded_to_float16(float x) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x), sign = bits & 0x80000000u, rest = bits ^ sign;
+  const float magnitude = std::bit_cast<float>(rest);
+  const float normal = std::bit_cast<float>((rest + 0xfffu + (rest >> 13 & 1u)) & ~0x1fffu);
+  const float subnormal = (magnitude + 0.5f) - 0.5f;  // a multiple of 2^-24
+  float rounded = magnitude < 0x1p-14f ? subnormal : normal;
+  rounded = magnitude >= 65520.0f ? std::numeric_limits<float>::infinity() : rounded;
+  rounded = x != x ? x : rounded;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(rounded) | sign);
+}
 template <class T>
-constexpr FoldKernels<T> kTable{Scores<T>,       Mask<T>,        RowMax<T>,    UpdateMax<T>,
-                                Exponentials<T>, UpdateAlpha<T>, UpdateSum<T>, MultiplyRows<T>,
-                                Accumulate<T>,   RowStatus<T>,   CountNaN<T>,  Exp<T>};
+void Round(T* x, std::int64_t n, bool to_bfloat16) {
+  if (to_bfloat16)
+    for (T* end = x + n; x < end; ++x) *x = rounded_to_bfloat16(static_cast<float>(*x));
+  else
+    for (T* end = x + n; x < end; ++x) *x = rounded_to_float16(static_cast<float>(*x));
+}
+
+template <class T>
+constexpr FoldKernels<T> kTable{
+    Scores<T>,      Mask<T>,      RowMax<T>,       UpdateMax<T>,  Exponentials<T, false>, Exponentials<T, true>,
+    UpdateAlpha<T>, UpdateSum<T>, MultiplyRows<T>, Accumulate<T>, RowStatus<T>,           CountNaN<T>,
+    Round<T>,       Exp<T>};
 
 const FoldKernels<float>& KernelsFloat() { return kTable<float>; }
 const FoldKernels<double>& KernelsDouble() { return kTable<double>; }

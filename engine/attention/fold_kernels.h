@@ -40,6 +40,8 @@ struct LaneState {
   bool clamp = false;  // guard clamp
   bool tile_numerators = false, each = false;
   bool rescale_l = true, rescale_o = true, inverse = false;  // false, or true, for defects
+  bool powers_of_2 = false;                                  // numerics exp2
+  T lazy = 0;                                                // m moves only beyond this, and for its first finite value
 };
 
 // O = (O factor + P V beta) reciprocal in the lanes of `visible`; null pointers stand for ones.
@@ -67,6 +69,8 @@ struct FoldKernels {
   void (*update_max)(const LaneState<T>& state);
   // S = exp(S - shift) in place (0 in lanes that are not visible), row_sum = its sums over c.
   void (*exponentials)(T* S, std::int64_t cols, std::int64_t lanes, const T* shift, const T* visible, T* row_sum);
+  // The same by powers of 2: S = 2^(S log2 e - shift log2 e).
+  void (*exponentials2)(T* S, std::int64_t cols, std::int64_t lanes, const T* shift, const T* visible, T* row_sum);
   // alpha, o_factor, beta; l *= alpha. False if every o_factor is 1.
   bool (*update_alpha)(const LaneState<T>& state);
   // l += row_sum beta; reciprocal.
@@ -79,6 +83,8 @@ struct FoldKernels {
   void (*row_status)(const T* m, const T* l, const T* O, std::int64_t dv, std::int64_t lanes, T* nan, T* inf);
   // count[r] = NaN cells of the lane; exact below 2^24 columns.
   void (*count_nan)(const T* P, std::int64_t cols, std::int64_t lanes, T* count);
+  // x rounded to bfloat16 or else float16, to nearest even; what is too large becomes infinite.
+  void (*round)(T* x, std::int64_t n, bool to_bfloat16);
   // y = exp(x) for x <= 0, -inf or NaN: the exponential of all of the above.
   void (*exp)(const T* x, std::int64_t n, T* y);
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <string>
 
 #include "engine/attention/fold_kernels.h"
@@ -50,11 +51,13 @@ Fold<T>::Fold(const Problem& problem, const Recipe& recipe, MemoryMeter& meter)
       each_(flash_ && recipe.normalised() == Normalise::each),
       local_causal_(flash_ && recipe.defect == Defect::local_causal && problem.mask.causal != Causal::none),
       unmasked_tail_(flash_ && recipe.defect == Defect::unmasked_tail),
+      k_untransposed_(recipe.defect == Defect::k_untransposed && why_defect_cannot_show(recipe, problem).empty()),
       scale_(static_cast<T>(scale_of(problem, recipe.defect))),
       memory_(make_buffer<T>(0, meter)),
       S_(make_buffer<T>(0, meter)),
       keep_(make_buffer<std::uint64_t>(0, meter)),
-      bias_(make_buffer<T>(0, meter)) {
+      bias_(make_buffer<T>(0, meter)),
+      K_(make_buffer<T>(0, meter)) {
   const Shape shape = problem.shape();
   constexpr std::int64_t kLargestPadding = std::int64_t{1} << 24;
   if (unmasked_tail_ && recipe.Bc > kLargestPadding)
@@ -74,6 +77,7 @@ Fold<T>::Fold(const Problem& problem, const Recipe& recipe, MemoryMeter& meter)
 template <class T>
 void Fold<T>::start(std::int64_t head, std::int64_t row0, std::int64_t rows) {
   head_ = head, row0_ = row0, rows_ = rows, lanes_ = rounded_up(rows, kLane);
+  kv_head_ = kv_head(problem_->shape(), recipe_, head);
   col0_ = cols_ = padded_cols_ = folded_ = 0;
   needs_mask_ = status_known_ = false;
   const std::int64_t d = problem_->Q().cols, dv = problem_->V().cols;
@@ -81,6 +85,10 @@ void Fold<T>::start(std::int64_t head, std::int64_t row0, std::int64_t rows) {
   for (std::int64_t e = 0; e < d; ++e) {
     for (std::int64_t r = 0; r < rows; ++r) Qt_[e * lanes_ + r] = Q[r * d + e];
     std::fill(Qt_ + e * lanes_ + rows, Qt_ + (e + 1) * lanes_, T{0});
+  }
+  if (recipe_.numerics.scale == ScaleWhen::before) {
+    for (std::int64_t n = 0; n < d * lanes_; ++n) Qt_[n] *= scale_;
+    round(Qt_, d * lanes_, problem_->Q().type);
   }
   std::fill(O_, O_ + dv * lanes_, T{0});
   std::fill(m_, m_ + lanes_, -kInf<T>);
@@ -105,14 +113,37 @@ void Fold<T>::begin_tile(std::int64_t col0, std::int64_t cols, bool needs_mask) 
 // The row of K or V that key c has.
 template <class T>
 const T* Fold<T>::keys(const Tensor& tensor, std::int64_t c) const {
-  return tensor.template head<T>(problem_->shape().kv_head(head_)) + c * tensor.cols;
+  return tensor.template head<T>(kv_head_) + c * tensor.cols;
+}
+
+// Of a tile as a square matrix; keys beyond its end count as 0.
+template <class T>
+void transpose_tile(const T* K, std::int64_t keys, std::int64_t d, Buffer<T>& transposed) {
+  transposed.assign(keys * d, T{0});
+  for (std::int64_t c = 0; c < keys; ++c)
+    for (std::int64_t e = 0; e < keys; ++e) transposed[c * d + e] = K[e * d + c];
 }
 
 template <class T>
 void Fold<T>::scores() {
   T* S = strip();
-  kernels_->scores(Qt_, lanes_, problem_->K().cols, keys(problem_->K(), col0_), cols_, scale_, S,
+  const std::int64_t d = problem_->K().cols, cells = cols_ * lanes_;
+  const Numerics& numerics = recipe_.numerics;
+  const bool whole = numerics.scores == DType::float32 && numerics.scale == ScaleWhen::after;
+  const T* K = keys(problem_->K(), col0_);
+  if (k_untransposed_) {
+    transpose_tile(K, cols_, d, K_);
+    K = K_.data();
+  }
+  kernels_->scores(Qt_, lanes_, d, K, cols_, whole ? scale_ : T{1}, S,
                    {keys(problem_->V(), col0_), keys(problem_->V(), col0_ + cols_)});
+  if (!whole) {
+    round(S, cells, numerics.scores);
+    if (numerics.scale == ScaleWhen::after) {
+      for (std::int64_t n = 0; n < cells; ++n) S[n] *= scale_;
+      round(S, cells, numerics.scores);
+    }
+  }
   std::fill(S + cols_ * lanes_, S + padded_cols_ * lanes_, T{0});
 }
 
@@ -123,7 +154,8 @@ void Fold<T>::mask() {
   cells.cols = padded_cols_, cells.lanes = lanes_;
   cells.lo = inside_tile(row0_ + band_.lo - col0_);
   cells.hi = inside_tile(row0_ + band_.hi - col0_);
-  if (local_causal_) cells.hi = std::min<std::int64_t>(cells.hi, 1);
+  // Rows may be folded without those above them in their row block.
+  if (local_causal_) cells.hi = std::min<std::int64_t>(cells.hi, 1 + row0_ % recipe_.Br);
   cells.add_fill = recipe_.mask_apply == MaskApply::add;
   if (recipe_.defect == Defect::finite_sentinel) {
     cells.fill = static_cast<T>(recipe_.sentinel);
@@ -138,6 +170,8 @@ void Fold<T>::mask() {
   if (problem_->mask.bias) {
     bias_.resize(padded_cols_ * lanes_);
     gather_bias(*problem_->mask.bias, tile, padded_cols_, lanes_, bias_.data());
+    if (recipe_.defect == Defect::mask_twice)
+      for (T& bias : bias_) bias *= 2;
     cells.bias = bias_.data();
   }
   kernels_->mask(cells, strip(), visible_);
@@ -164,6 +198,8 @@ LaneState<T> Fold<T>::lane_state() {
   state.rescale_l = defect != Defect::no_rescale && defect != Defect::no_rescale_l;
   state.rescale_o = defect != Defect::no_rescale && defect != Defect::no_rescale_o;
   state.inverse = defect == Defect::inverse_rescale;
+  state.powers_of_2 = recipe_.numerics.exponential == Exponential::exp2;
+  state.lazy = static_cast<T>(recipe_.numerics.rescale_threshold * std::numbers::ln2);
   return state;
 }
 
@@ -175,13 +211,17 @@ void Fold<T>::max() {
 
 template <class T>
 void Fold<T>::exponentials() {
-  kernels_->exponentials(strip(), padded_cols_, lanes_, shift_, visible_or_null(), row_sum_);
+  const auto exp = recipe_.numerics.exponential == Exponential::exp2 ? kernels_->exponentials2 : kernels_->exponentials;
+  exp(strip(), padded_cols_, lanes_, shift_, visible_or_null(), row_sum_);
+  if (flash_) round(strip(), padded_cols_ * lanes_, recipe_.numerics.P);
 }
 
 template <class T>
 void Fold<T>::rescale() {
   kernels_->update_alpha(lane_state());
   kernels_->multiply_rows(O_, problem_->V().cols, lanes_, o_factor_);
+  round(l_, lanes_, recipe_.numerics.accumulators);
+  round(O_, problem_->V().cols * lanes_, recipe_.numerics.accumulators);
 }
 
 template <class T>
@@ -192,16 +232,55 @@ void Fold<T>::accumulate() {
 // l and O take in the tile's P; O is multiplied by `factor` first (null: rescale did that already).
 template <class T>
 void Fold<T>::add_output(const T* factor) {
-  const LaneState<T> state = lane_state();
-  kernels_->update_sum(state);
+  LaneState<T> state = lane_state();
   const OutputUpdate<T> update{factor, state.beta, each_ ? reciprocal_ : nullptr, state.visible};
-  const Tensor &K = problem_->K(), &V = problem_->V();
+  if (recipe_.defect == Defect::bf16_row_sum) {
+    sum_in_bfloat16(state.beta);
+    state.beta = nullptr;
+  }
+  kernels_->update_sum(state);
+  round(l_, lanes_, recipe_.numerics.accumulators);
+  const Tensor& K = problem_->K();
   // The next tile, if it is the neighbour; a tile that is not visited costs no more than what it would have.
   const std::int64_t next = recipe_.order == Order::forward ? col0_ + cols_ : col0_ - cols_;
   Ahead<T> ahead;
   if (next >= 0 && next < K.rows) ahead = {keys(K, next), keys(K, std::min(K.rows, next + cols_))};
-  kernels_->accumulate(S(), cols_, lanes_, keys(V, col0_), V.cols, update, O_, ahead);
+  add_product(update, ahead);
   ++folded_;
+}
+
+// O += P V; where accumulators are narrow, in parts of as many keys as a tensor core adds before it rounds.
+template <class T>
+void Fold<T>::add_product(const OutputUpdate<T>& update, const Ahead<T>& ahead) {
+  constexpr std::int64_t kDepth = 16;
+  const Tensor& V = problem_->V();
+  const DType type = recipe_.numerics.accumulators;
+  const std::int64_t part = type == DType::float32 ? cols_ : kDepth;
+  for (std::int64_t c = 0; c < cols_; c += part) {
+    OutputUpdate<T> of_part = update;
+    if (c > 0) of_part.factor = nullptr;
+    if (c + part < cols_) of_part.reciprocal = nullptr;
+    kernels_->accumulate(S() + c * lanes_, std::min(part, cols_ - c), lanes_, keys(V, col0_ + c), V.cols, of_part, O_,
+                         ahead);
+    round(O_, V.cols * lanes_, type);
+  }
+}
+
+template <class T>
+void Fold<T>::round(T* x, std::int64_t n, DType type) {
+  if (size_of(type) == 2) kernels_->round(x, n, type == DType::bfloat16);
+}
+
+// row_sum such that l + row_sum is l with the tile's P added key by key in bfloat16.
+template <class T>
+void Fold<T>::sum_in_bfloat16(const T* beta) {
+  std::copy(l_, l_ + lanes_, row_sum_);
+  round(row_sum_, lanes_, DType::bfloat16);
+  for (std::int64_t c = 0; c < padded_cols_; ++c) {
+    for (std::int64_t r = 0; r < lanes_; ++r) row_sum_[r] += S()[c * lanes_ + r] * (beta ? beta[r] : T{1});
+    round(row_sum_, lanes_, DType::bfloat16);
+  }
+  for (std::int64_t r = 0; r < lanes_; ++r) row_sum_[r] -= l_[r];
 }
 
 template <class T>
@@ -211,7 +290,12 @@ void Fold<T>::fold_tile(std::int64_t col0, std::int64_t cols, bool needs_mask) {
   mask();
   max();
   exponentials();
-  add_output(kernels_->update_alpha(lane_state()) ? o_factor_ : nullptr);
+  if (recipe_.numerics.accumulators != DType::float32) {
+    rescale();
+    accumulate();
+  } else {
+    add_output(kernels_->update_alpha(lane_state()) ? o_factor_ : nullptr);
+  }
 }
 
 template <class T>
@@ -250,6 +334,8 @@ void Fold<T>::finish() {
     }
   }
   for (std::int64_t r = 0; r < rows_; ++r) LSE_[r] = m_[r] + std::log(l_[r]);
+  if (recipe_.defect == Defect::lse_base2)
+    for (std::int64_t r = 0; r < rows_; ++r) LSE_[r] *= static_cast<T>(std::numbers::log2e);
   if (recipe_.guard != Guard::none) apply_empty_row_policy();
   status_known_ = false;
 }
@@ -277,7 +363,7 @@ template <class T>
 void Fold<T>::find_mean_V() {
   if (mean_V_head_ == head_) return;
   const Tensor& V = problem_->V();
-  const T* value = V.template head<T>(problem_->shape().kv_head(head_));
+  const T* value = V.template head<T>(kv_head_);
   mean_V_.assign(V.cols, 0.0);
   for (std::int64_t c = 0; c < V.rows; ++c) {
     for (std::int64_t e = 0; e < V.cols; ++e) mean_V_[e] += value[c * V.cols + e];
@@ -291,6 +377,8 @@ void Fold<T>::softmax() {
   max();
   exponentials();
   const T* visible = visible_or_null();
+  if (recipe_.defect == Defect::bf16_row_sum) sum_in_bfloat16(nullptr);
+  round(row_sum_, lanes_, recipe_.numerics.accumulators);
   for (std::int64_t r = 0; r < lanes_; ++r) {
     l_[r] = row_sum_[r];
     // A guarded row without a visible key has l = 0 and P = 0; only guard none divides 0 by 0.
@@ -299,13 +387,13 @@ void Fold<T>::softmax() {
     reciprocal_[r] = empty ? T{1} : T{1} / l_[r];
   }
   kernels_->multiply_rows(strip(), padded_cols_, lanes_, reciprocal_);
+  round(strip(), padded_cols_ * lanes_, recipe_.numerics.P);
 }
 
 template <class T>
 void Fold<T>::multiply() {
-  const Tensor& V = problem_->V();
-  std::fill(O_, O_ + V.cols * lanes_, T{0});
-  kernels_->accumulate(S(), cols_, lanes_, keys(V, col0_), V.cols, {}, O_, {});
+  std::fill(O_, O_ + problem_->V().cols * lanes_, T{0});
+  add_product({}, {});
   ++folded_;
 }
 

@@ -53,6 +53,10 @@ template <class T>
 struct FoldKernels;
 template <class T>
 struct LaneState;
+template <class T>
+struct OutputUpdate;
+template <class T>
+struct Ahead;
 
 template <class T>
 class Fold {
@@ -114,6 +118,9 @@ class Fold {
   const T* keys(const Tensor& tensor, std::int64_t c) const;
   T* strip() { return strip_ ? strip_ : S_.data(); }
   void add_output(const T* factor);
+  void add_product(const OutputUpdate<T>& update, const Ahead<T>& ahead);
+  void round(T* x, std::int64_t n, DType type);
+  void sum_in_bfloat16(const T* beta);
   void apply_empty_row_policy();
   void find_mean_V();
   void find_row_status();
@@ -122,9 +129,9 @@ class Fold {
   Recipe recipe_;
   const FoldKernels<T>* kernels_;
   Band band_;
-  bool flash_, each_, local_causal_, unmasked_tail_;
+  bool flash_, each_, local_causal_, unmasked_tail_, k_untransposed_;
   T scale_;
-  std::int64_t head_ = 0, row0_ = 0, rows_ = 0, lanes_ = 0, col0_ = 0, cols_ = 0;
+  std::int64_t head_ = 0, kv_head_ = 0, row0_ = 0, rows_ = 0, lanes_ = 0, col0_ = 0, cols_ = 0;
   std::int64_t padded_cols_ = 0;  // cols_, or Bc in the last tile under unmasked-tail
   bool needs_mask_ = false;
   std::int64_t folded_ = 0;
@@ -135,7 +142,7 @@ class Fold {
   bool status_known_ = false;                  // nan_, inf_ belong to the present state
   T* strip_ = nullptr;                         // the caller's memory in place of S_
   Buffer<std::uint64_t> keep_;                 // masks from a file, of this tile
-  Buffer<T> bias_;
+  Buffer<T> bias_, K_;                         // K_: of k-untransposed
   std::vector<double> mean_V_;
   std::int64_t mean_V_head_ = -1;
 };

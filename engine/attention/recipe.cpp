@@ -21,9 +21,12 @@ constexpr std::array kEmptyRow = {"zero", "nan", "mean"};
 constexpr std::array kNormalise = {"end", "each"};
 constexpr std::array kNumerators = {"running", "tile"};
 constexpr std::array kMaskApply = {"select", "add"};
-constexpr std::array kDefect = {"none",          "no-rescale",     "no-rescale-l", "no-rescale-o", "inverse-rescale",
-                                "tile-max",      "local-causal",   "unscaled",     "double-scale", "no-final-divide",
-                                "unmasked-tail", "finite-sentinel"};
+constexpr std::array kDefect = {"none",           "no-rescale",      "no-rescale-l", "no-rescale-o", "inverse-rescale",
+                                "tile-max",       "local-causal",    "unscaled",     "double-scale", "no-final-divide",
+                                "unmasked-tail",  "finite-sentinel", "mask-twice",   "lse-base2",    "gqa-interleaved",
+                                "k-untransposed", "bf16-row-sum"};
+constexpr std::array kScaleWhen = {"after", "before"};
+constexpr std::array kExponential = {"exp", "exp2"};
 
 template <class Enum>
 struct Words;
@@ -43,6 +46,8 @@ FLASHSCOPE_WORDS(Normalise, "normalise")
 FLASHSCOPE_WORDS(Numerators, "numerators")
 FLASHSCOPE_WORDS(MaskApply, "mask-apply")
 FLASHSCOPE_WORDS(Defect, "defect")
+FLASHSCOPE_WORDS(ScaleWhen, "scale-when")
+FLASHSCOPE_WORDS(Exponential, "exponential")
 #undef FLASHSCOPE_WORDS
 
 }  // namespace
@@ -56,6 +61,8 @@ std::string_view name(Normalise value) { return word(value); }
 std::string_view name(Numerators value) { return word(value); }
 std::string_view name(MaskApply value) { return word(value); }
 std::string_view name(Defect value) { return word(value); }
+std::string_view name(ScaleWhen value) { return word(value); }
+std::string_view name(Exponential value) { return word(value); }
 
 template <class Enum>
 Enum parse(std::string_view text) {
@@ -84,6 +91,8 @@ FLASHSCOPE_OPTION(Normalise)
 FLASHSCOPE_OPTION(Numerators)
 FLASHSCOPE_OPTION(MaskApply)
 FLASHSCOPE_OPTION(Defect)
+FLASHSCOPE_OPTION(ScaleWhen)
+FLASHSCOPE_OPTION(Exponential)
 #undef FLASHSCOPE_OPTION
 
 void check(const Recipe& recipe, const Shape& shape) {
@@ -98,6 +107,40 @@ void check(const Recipe& recipe, const Shape& shape) {
   if (recipe.defect == Defect::no_final_divide && recipe.normalised() == Normalise::each)
     throw InputError("defect no-final-divide", "normalise each, which has no final division", "normalise end");
   if (std::isnan(recipe.sentinel)) throw InputError("defect finite-sentinel", "nan", "a finite number");
+  const Numerics& numerics = recipe.numerics;
+  for (const DType type : {numerics.scores, numerics.P, numerics.accumulators})
+    if (type == DType::float64)
+      throw InputError("numerics", "float64", "float32, float16 or bfloat16: float64 problems are computed in float64");
+  constexpr double kLargestThreshold = 64;  // 2^64 squared still is a float
+  if (!(numerics.rescale_threshold >= 0 && numerics.rescale_threshold <= kLargestThreshold))
+    throw InputError("rescale threshold", fmt::format("{}", numerics.rescale_threshold),
+                     fmt::format("0 to {} powers of 2", kLargestThreshold));
+}
+
+Numerics tensor_core_numerics(DType element) {
+  Numerics numerics;
+  if (size_of(element) == 2) numerics.P = element;
+  numerics.exponential = Exponential::exp2;
+  numerics.rescale_threshold = 8;
+  return numerics;
+}
+
+std::string numerics_text(const Numerics& numerics) {
+  std::vector<std::string> parts;
+  const auto type = [&](const char* what, DType of) {
+    if (of != DType::float32) parts.push_back(fmt::format("{} {}", what, name(of)));
+  };
+  type("scores", numerics.scores);
+  type("P", numerics.P);
+  type("accumulators", numerics.accumulators);
+  if (numerics.scale == ScaleWhen::before) parts.emplace_back("Q scaled before the product");
+  if (numerics.exponential == Exponential::exp2) parts.emplace_back("exp2");
+  if (numerics.rescale_threshold > 0) parts.push_back(fmt::format("rescaled beyond 2^{}", numerics.rescale_threshold));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::int64_t kv_head(const Shape& shape, const Recipe& recipe, std::int64_t h) {
+  return recipe.defect == Defect::gqa_interleaved ? h % shape.kv_heads : shape.kv_head(h);
 }
 
 BlockSizes block_sizes(std::int64_t M, std::int64_t d, std::int64_t dv) {
@@ -138,6 +181,19 @@ std::string defect_text(const Recipe& recipe) {
   return text;
 }
 
+namespace {
+
+// Whether adding the bias a second time changes any score: a value that is neither 0 nor -inf.
+bool has_finite_bias(const Mask& mask) {
+  if (!mask.bias) return false;
+  const auto counts = [](const auto& values) {
+    return std::any_of(values.begin(), values.end(), [](auto x) { return x != 0 && std::isfinite(x); });
+  };
+  return counts(mask.bias->f32) || counts(mask.bias->f64);
+}
+
+}  // namespace
+
 std::string why_defect_cannot_show(const Recipe& recipe, const Problem& problem) {
   const Shape shape = problem.shape();
   const bool flash = recipe.algorithm != Algorithm::standard;
@@ -175,6 +231,23 @@ std::string why_defect_cannot_show(const Recipe& recipe, const Problem& problem)
       return {};
     case Defect::finite_sentinel:
       return problem.mask.none() ? "nothing is masked" : "";
+    case Defect::mask_twice:
+      return has_finite_bias(problem.mask) ? "" : "no finite bias is added, and a masked key stays masked";
+    case Defect::lse_base2:
+      return {};
+    case Defect::gqa_interleaved:
+      if (shape.kv_heads == 1) return "one key/value head serves every query head";
+      return shape.kv_heads == shape.heads ? "every query head has a key/value head of its own" : "";
+    case Defect::k_untransposed: {
+      const std::int64_t keys = flash ? recipe.Bc : shape.Nk;
+      if (keys == shape.d && shape.d > 1) return {};
+      return fmt::format("a tile of K is {} x {}: only a square one can be taken for its transpose", keys, shape.d);
+    }
+    case Defect::bf16_row_sum:
+      if (shape.Nk == 1) return "a row sum of one key is 1, exactly";
+      if (size_of(shape.type) == 2 && shape.Nk < 256)
+        return fmt::format("a row of {} keys sums in bfloat16 about as well as a 16-bit output is rounded", shape.Nk);
+      return {};
   }
   return {};
 }
@@ -196,6 +269,7 @@ std::string conventions(const Recipe& recipe, const Mask& mask) {
                                   : fmt::format("empty row {}", name(recipe.empty_row)));
   if (recipe.mask_apply == MaskApply::add) add("mask added");
   if (recipe.numerators == Numerators::tile) add("numerators of the tile");
+  if (const std::string numerics = numerics_text(recipe.numerics); !numerics.empty()) add(numerics);
   add("LSE natural log");
   if (recipe.defect != Defect::none) add(fmt::format("DEFECT {}", defect_text(recipe)));
   return text;

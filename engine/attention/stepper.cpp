@@ -274,7 +274,7 @@ TraceState Stepper<T>::state(std::int64_t K, std::stop_token stop) {
   const Step step = schedule_.step(K - 1);
   state.step = step, state.head = step.head, state.i = step.i, state.j = step.j;
   const Recipe& recipe = schedule_.recipe();
-  const std::int64_t kv_head = problem_->shape().kv_head(step.head);
+  const std::int64_t kv_head = flashscope::kv_head(problem_->shape(), recipe, step.head);
   if (step.j >= 0) state.col0 = step.j * recipe.Bc, state.cols = schedule_.cols(step.j);
   if (step.i >= 0) state.row0 = step.i * recipe.Br, state.rows = schedule_.rows(step.i);
   std::vector<Event> events;

@@ -45,12 +45,20 @@ void fields(Visit& visit, either<Mask> auto& mask) {
 }
 
 template <class Visit>
+void fields(Visit& visit, either<Numerics> auto& numerics) {
+  auto& [scores, P, accumulators, scale, exponential, rescale_threshold] = numerics;
+  visit("scores", scores), visit("p", P), visit("accumulators", accumulators), visit("scale", scale);
+  visit("exponential", exponential), visit("rescale_threshold", rescale_threshold);
+}
+
+template <class Visit>
 void fields(Visit& visit, either<Recipe> auto& recipe) {
-  auto& [algorithm, Br, Bc, order, skip, guard, empty_row, normalise, numerators, mask_apply, defect, sentinel,
-         sentinel_added, sram] = recipe;
+  auto& [algorithm, Br, Bc, order, skip, guard, empty_row, normalise, numerators, mask_apply, numerics, defect,
+         sentinel, sentinel_added, sram] = recipe;
   visit("algorithm", algorithm), visit("br", Br), visit("bc", Bc), visit("order", order), visit("skip", skip);
   visit("guard", guard), visit("empty_row", empty_row), visit("normalise", normalise);
-  visit("numerators", numerators), visit("mask_apply", mask_apply), visit("defect", defect);
+  visit("numerators", numerators), visit("mask_apply", mask_apply), visit("numerics", numerics);
+  visit("defect", defect);
   visit("sentinel", sentinel), visit("sentinel_added", sentinel_added), visit("sram", sram);
 }
 
@@ -145,13 +153,8 @@ Enum parse_word(std::string_view text) {
     return parse_dtype(text);
   else if constexpr (std::same_as<Enum, Causal>)
     return parse_causal(text);
-  else if constexpr (std::same_as<Enum, Defect>) {
-    for (int n = 0; n <= static_cast<int>(Defect::finite_sentinel); ++n)
-      if (text == name(static_cast<Defect>(n))) return static_cast<Defect>(n);
-    throw InputError("defect", fmt::format("\"{}\"", text), "none or a known defect");
-  } else {
+  else
     return parse<Enum>(text);
-  }
 }
 
 // ---- writing

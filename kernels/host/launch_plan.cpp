@@ -36,6 +36,8 @@ void check_supported(const Problem& problem, const Recipe& recipe) {
   const Shape shape = problem.shape();
   if (shape.type == DType::float64) refuse("float64", "float32, float16 or bfloat16: float64 runs on the CPU");
   if (recipe.defect != Defect::none) refuse("defect " + defect_text(recipe), "none: defects run on the CPU");
+  if (const std::string numerics = numerics_text(recipe.numerics); !numerics.empty())
+    refuse("numerics: " + numerics, "none: they are simulated on the CPU, and a kernel has its own");
   if (recipe.numerators == Numerators::tile) refuse("--numerators tile", "running: the other runs on the CPU");
   if (recipe.skip == Skip::all && !problem.mask.structural_only())
     refuse("--skip all with a mask from a file", "geometry or none: kernels know structural masks only");

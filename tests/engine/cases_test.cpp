@@ -313,6 +313,56 @@ TEST(Cases, open_14_lse_base) {
   expect_all_near(LSE, numbers(log.expected()["LSE_natural_keys_0_2"]), 1e-12, "LSE of keys 0..2");
   expect_all_near(O, numbers(log.expected()["O_keys_0_2"]), 1e-12, "O of keys 0..2");
   EXPECT_NE(conventions(flash2(3, 3, Guard::clamp), {}).find("LSE natural"), std::string::npos);
+
+  // In base 2: what such a kernel hands out, and what merging its two halves by exp makes of O.
+  Recipe base2 = flash2(3, 3, Guard::clamp);
+  set_defect(base2, "lse-base2");
+  const auto problem = log.problem(DType::float64);
+  expect_all_near(run(*problem, base2).LSE, numbers(log.expected()["LSE_base2_whole"]), 1e-12, "base 2");
+  std::vector<double> merged(6);
+  for (int r = 0; r < 3; ++r) {
+    const double a = log.expected()["LSE_natural_keys_0_2"][r].get<double>() / std::log(2.0);
+    const double b = log.expected()["LSE_natural_keys_3_5"][r].get<double>() / std::log(2.0);
+    for (int e = 0; e < 2; ++e)
+      merged[2 * r + e] = (std::exp(a) * log.expected()["O_keys_0_2"][r][e].get<double>() +
+                           std::exp(b) * log.expected()["O_keys_3_5"][r][e].get<double>()) /
+                          (std::exp(a) + std::exp(b));
+  }
+  expect_all_near(merged, numbers(log.json["wrong"]["O_if_base2_values_are_merged_with_exp"]), 1e-12, "merged");
+}
+
+TEST(Cases, open_15_float16_score_overflow) {
+  const Case log("open-15-float16-score-overflow");
+  Tensor K = make_tensor(DType::float16, 1, 3, 64);
+  for (int r = 0; r < 3; ++r)
+    for (int e = 0; e < 64; ++e) set(K, 0, r, e, log.json["inputs"]["K"]["formula"]["row_values"][r]);
+  const auto problem =
+      make_problem("open-15", tensor_from(log.json["inputs"]["Q"]["values"], DType::float16), std::move(K),
+                   tensor_from(log.json["inputs"]["V"]["values"], DType::float16), log.json["inputs"]["scale"]);
+  // float16 files are computed in a wider type: exactly 4, and m as the case says.
+  const Recipe wide = flash2(1, 2, Guard::clamp);
+  expect_all_near(run(*problem, wide).O, numbers(log.expected()["O"]), 0, "O");
+  expect_all_near(run(*problem, wide).LSE, numbers(log.expected()["LSE"]), 0, "LSE");
+  Trace trace(problem, wide);
+  for (const int j : {0, 1}) {
+    const TraceState state = trace.seek(*trace.schedule().find(0, 0, j, Stage::max) + 1);
+    EXPECT_EQ(state.m[0], log.expected()["m_after_tiles"][j].get<double>());
+  }
+  // Scores in float16: the raw product of keys 0 and 2 overflows, the scale comes too late, O is NaN.
+  Recipe narrow = wide;
+  narrow.numerics.scores = DType::float16;
+  std::vector<double> raw;
+  Trace simulated(problem, narrow);
+  for (const int j : {0, 1}) {
+    const TraceState state = simulated.seek(*simulated.schedule().find(0, 0, j, Stage::scores) + 1);
+    raw.insert(raw.end(), state.S.values.begin(), state.S.values.end());
+  }
+  const std::vector<double> wrong = numbers(log.json["wrong"]["raw scores rounded to float16 first"]);
+  for (int c = 0; c < 3; ++c) EXPECT_EQ(raw[c], wrong[c] / 8) << "key " << c;  // scaled by 1/8
+  EXPECT_TRUE(std::isnan(run(*problem, narrow).O[0]));
+  // Scaling Q before the product avoids it.
+  narrow.numerics.scale = ScaleWhen::before;
+  expect_all_near(run(*problem, narrow).O, numbers(log.expected()["O"]), 0, "Q scaled first");
 }
 
 TEST(Cases, open_17_gqa_head_map) {
@@ -321,6 +371,13 @@ TEST(Cases, open_17_gqa_head_map) {
   for (std::int64_t h = 0; h < 4; ++h)
     EXPECT_EQ(problem->shape().kv_head(h), log.expected()["kv_head_of_q_head"][h].get<int>());
   expect_right(log, {}, 2, 2, log.expected()["O"]);
+  // Heads tiled 0, 1, 0, 1 instead: heads 1 and 2 read the wrong keys.
+  Recipe tiled = flash2(2, 2, Guard::clamp);
+  set_defect(tiled, "gqa-interleaved");
+  const Report wrong = run(*log.problem(DType::float64), tiled);
+  for (std::int64_t h = 0; h < 4; ++h)
+    EXPECT_EQ(kv_head(problem->shape(), tiled, h), log.json["wrong"]["kv_head_of_q_head"][h].get<int>());
+  expect_all_near(std::span(wrong.O).subspan(6, 12), numbers(log.json["wrong"]["O_heads_1_and_2"]), 1e-12, "tiled");
   Json inputs = log.json["inputs"];
   inputs["Q"]["values"].erase(3);
   EXPECT_THROW(make_problem("three heads on two", tensor_from(inputs["Q"]["values"], DType::float32),

@@ -40,6 +40,11 @@ inline std::vector<std::int64_t> visited(const Problem& problem, const Recipe& r
   return blocks;
 }
 
+inline std::int64_t kv_head(const Problem& problem, const Recipe& recipe, std::int64_t h) {
+  const Shape shape = problem.shape();
+  return recipe.defect == Defect::gqa_interleaved ? h % shape.kv_heads : h / (shape.heads / shape.kv_heads);
+}
+
 inline double dot(const Tensor& A, std::int64_t ha, std::int64_t a, const Tensor& B, std::int64_t hb, std::int64_t b) {
   double sum = 0;
   for (std::int64_t e = 0; e < A.cols; ++e) sum += A.at(ha, a, e) * B.at(hb, b, e);
@@ -61,7 +66,13 @@ inline Score score(const Problem& problem, const Recipe& recipe, std::int64_t h,
   if (recipe.defect == Defect::unscaled) scale = 1;
   if (recipe.defect == Defect::double_scale) scale *= problem.scale;
   Score s;
-  s.value = tail ? 0 : scale * dot(problem.Q(), h, r, problem.K(), shape.kv_head(h), c);
+  const std::int64_t kv = kv_head(problem, recipe, h);
+  s.value = tail ? 0 : scale * dot(problem.Q(), h, r, problem.K(), kv, c);
+  if (recipe.defect == Defect::k_untransposed && recipe.Bc == shape.d) {
+    s.value = 0;  // Q K_j instead of Q K_j^T: element c_local of the tile's keys, as far as there are keys
+    for (std::int64_t e = 0; e < shape.d && c - c_local + e < shape.Nk; ++e)
+      s.value += scale * problem.Q().at(h, r, e) * problem.K().at(kv, c - c_local + e, c_local);
+  }
   const std::int64_t shift = mask.causal == Causal::bottom_right ? shape.Nk - shape.Nq : 0;
   if (mask.causal != Causal::none) {
     if (recipe.defect == Defect::local_causal)
@@ -76,7 +87,7 @@ inline Score score(const Problem& problem, const Recipe& recipe, std::int64_t h,
     if (bias == -kInf)
       s.visible = false;
     else
-      s.value += bias;
+      s.value += recipe.defect == Defect::mask_twice ? 2 * bias : bias;
   }
   if (s.visible) return s;
   if (recipe.defect == Defect::finite_sentinel)
@@ -119,11 +130,17 @@ inline void fold(const Problem& problem, const Recipe& recipe, std::int64_t h, s
   if (recipe.defect == Defect::inverse_rescale) alpha_o = row.m == -kInf ? 1 : 1 / alpha;
   const bool each = recipe.normalised() == Normalise::each;
   if (each) alpha_o *= row.l;
+  const double l_before = row.l;
   row.l = row.l * alpha_l + sum * correction;
+  if (recipe.defect == Defect::bf16_row_sum) {
+    row.l = round_to(DType::bfloat16, l_before * alpha_l);
+    for (const double p : P) row.l = round_to(DType::bfloat16, row.l + p * correction);
+  }
   row.m = m_new;
   for (std::int64_t e = 0; e < shape.dv; ++e) {
     double PV = 0;
-    for (std::int64_t c = c0; c < std::min(c1, shape.Nk); ++c) PV += P[c - c0] * problem.V().at(shape.kv_head(h), c, e);
+    for (std::int64_t c = c0; c < std::min(c1, shape.Nk); ++c)
+      PV += P[c - c0] * problem.V().at(kv_head(problem, recipe, h), c, e);
     double& o = row.O[e];
     o = o * alpha_o + PV * correction;
     if (each) o /= recipe.guard == Guard::clamp && row.l == 0 ? 1 : row.l;
@@ -136,12 +153,13 @@ inline void finish(const Problem& problem, const Recipe& recipe, std::int64_t h,
     for (double& o : row.O) o /= row.l;
   }
   row.LSE = row.m + std::log(row.l);
+  if (recipe.defect == Defect::lse_base2) row.LSE /= std::log(2.0);
   if (recipe.guard == Guard::none || row.m != -kInf || visible_keys(problem.mask, shape.Nq, shape.Nk, h, r) > 0) return;
   row.LSE = -kInf;
   for (std::int64_t e = 0; e < shape.dv; ++e) {
     double mean = 0;
     for (std::int64_t c = 0; c < shape.Nk; ++c)
-      mean += problem.V().at(shape.kv_head(h), c, e) / static_cast<double>(shape.Nk);
+      mean += problem.V().at(kv_head(problem, recipe, h), c, e) / static_cast<double>(shape.Nk);
     row.O[e] = recipe.empty_row == EmptyRow::zero ? 0 : recipe.empty_row == EmptyRow::nan ? kNaN : mean;
   }
 }

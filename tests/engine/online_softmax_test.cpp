@@ -218,6 +218,163 @@ TEST_P(OnEveryIsa, EveryDefectIsItsDefinition) {
   }
 }
 
+// The defects that need heads that share keys, a square tile, a bias or an LSE to be seen.
+TEST_P(OnEveryIsa, EveryDefectOfSomeShapesIsItsDefinition) {
+  for (const std::string_view defect :
+       {"mask-twice", "lse-base2", "gqa-interleaved", "k-untransposed", "bf16-row-sum"}) {
+    int differs = 0;
+    for (const auto& [mask_name, mask] : masks(37, 29)) {
+      if (mask.keep) continue;  // of two heads
+      const auto problem = random_problem({4, 2, 37, 29, 8, 7, DType::float64}, 11, {}, mask);
+      for (const Guard guard : {Guard::clamp, Guard::skip, Guard::none}) {
+        for (const Normalise normalise : {Normalise::end, Normalise::each}) {
+          Recipe recipe;
+          recipe.guard = guard, recipe.normalise = normalise, recipe.Br = 16, recipe.Bc = 8;
+          const std::vector<naive::Row> right = fold_rows<double>(*problem, recipe, 1);
+          set_defect(recipe, defect);
+          const std::vector<naive::Row> wrong = fold_rows<double>(*problem, recipe, 1);
+          EXPECT_TRUE(same_rows(wrong, naive::attention(*problem, recipe, 1), 1e-11))
+              << mask_name << ", " << words(recipe);
+          const bool shows = why_defect_cannot_show(recipe, *problem).empty();
+          const bool differs_here = !same_rows(wrong, right, 1e-6);
+          EXPECT_TRUE(shows || !differs_here) << mask_name << ", " << words(recipe);
+          differs += differs_here;
+        }
+      }
+    }
+    EXPECT_GT(differs, 0) << defect << " is nowhere different from the right answer";
+  }
+}
+
+// Folding a few rows of a row block alone gives what the whole row block gives them, local indices included.
+TEST_P(OnEveryIsa, RowsFoldedAloneAreTheRowsOfTheirBlock) {
+  Mask causal;
+  causal.causal = Causal::top_left;
+  const auto problem = random_problem({1, 1, 60, 60, 8, 6, DType::float32}, 4, {}, causal);
+  for (const std::string_view defect : {"none", "local-causal", "no-rescale-o", "unmasked-tail", "bf16-row-sum"}) {
+    Recipe recipe;
+    recipe.Br = 24, recipe.Bc = 16;
+    set_defect(recipe, defect);
+    const std::vector<naive::Row> rows = fold_rows<float>(*problem, recipe, 0);
+    Fold<float> alone(*problem, recipe);
+    for (const std::int64_t row : {0, 23, 29, 47, 59}) {
+      const std::int64_t row0 = row / 24 * 24;
+      alone.start(0, row, 1);
+      for (const std::int64_t j : naive::visited(*problem, recipe, row0, std::min<std::int64_t>(24, 60 - row0)))
+        alone.fold_tile(j * 16, std::min<std::int64_t>(16, 60 - j * 16), true);
+      alone.finish();
+      for (std::int64_t e = 0; e < 6; ++e)
+        EXPECT_EQ(alone.O()[e * kLane], static_cast<float>(rows[row].O[e])) << defect << ", row " << row;
+    }
+  }
+}
+
+TEST_P(OnEveryIsa, PowersOfTwoAndALazyMaximumChangeRoundingOnly) {
+  for (const auto& [mask_name, mask] : masks(37, 29)) {
+    const auto problem = small_problem(DType::float64, mask);
+    for (const Guard guard : {Guard::clamp, Guard::skip, Guard::none})
+      for (const Normalise normalise : {Normalise::end, Normalise::each})
+        for (const Order order : {Order::forward, Order::reverse}) {
+          Recipe recipe;
+          recipe.guard = guard, recipe.normalise = normalise, recipe.order = order, recipe.Br = 16, recipe.Bc = 4;
+          const std::vector<naive::Row> right = fold_rows<double>(*problem, recipe, 1);
+          recipe.numerics.exponential = Exponential::exp2;
+          for (const double threshold : {0.0, 1.0, 8.0}) {
+            recipe.numerics.rescale_threshold = threshold;
+            std::vector<naive::Row> other = fold_rows<double>(*problem, recipe, 1);
+            int kept = 0;
+            for (std::size_t r = 0; r < other.size(); ++r) {
+              kept += other[r].m < right[r].m;
+              const double behind = right[r].m == other[r].m ? 0 : (right[r].m - other[r].m) / std::log(2.0);
+              EXPECT_LE(behind, threshold + 1e-12);
+              other[r].m = right[r].m, other[r].l = right[r].l;  // l is relative to m
+            }
+            EXPECT_TRUE(same_rows(other, right, 1e-12)) << mask_name << ", " << words(recipe) << ' ' << threshold;
+            EXPECT_EQ(kept > 0, threshold > 0) << mask_name << ' ' << threshold;
+          }
+        }
+  }
+}
+
+// Each verb leaves numbers of its type, no further from the unrounded ones than half a unit.
+TEST_P(OnEveryIsa, NarrowTypesRoundWhatEachVerbLeaves) {
+  const auto problem = random_problem({1, 1, 20, 50, 24, 6, DType::float32}, 8);
+  for (const DType type : {DType::float16, DType::bfloat16}) {
+    Recipe plain, narrow;
+    plain.Br = narrow.Br = 20, plain.Bc = narrow.Bc = 50;
+    const auto expect_rounded = [&](const float* found, const float* exact, std::int64_t n, const char* what) {
+      for (std::int64_t k = 0; k < n; ++k) ASSERT_EQ(found[k], round_to(type, exact[k])) << what << ' ' << k;
+    };
+    const auto until_P = [&](Fold<float>& fold) {
+      fold.start(0, 0, 20), fold.begin_tile(0, 50, false), fold.scores(), fold.mask(), fold.max(), fold.exponentials();
+    };
+    // A power of 2 as the scale: rounding the raw product and the scaled one is rounding once.
+    const auto scaled = with_scale(problem, 0.25);
+    narrow.numerics.scores = type;
+    Fold<float> a(*scaled, plain), b(*scaled, narrow);
+    a.start(0, 0, 20), b.start(0, 0, 20), a.begin_tile(0, 50, false), b.begin_tile(0, 50, false);
+    a.scores(), b.scores();
+    expect_rounded(b.S(), a.S(), 50 * a.lanes(), "S");
+
+    narrow.numerics = {}, narrow.numerics.P = type;
+    Fold<float> c(*problem, plain), d(*problem, narrow);
+    until_P(c), until_P(d);
+    expect_rounded(d.S(), c.S(), 50 * c.lanes(), "P");
+    for (std::int64_t r = 0; r < 20; ++r) EXPECT_EQ(c.row_sum()[r], d.row_sum()[r]);
+
+    narrow.numerics = {}, narrow.numerics.accumulators = type;
+    narrow.Bc = 16;
+    const std::vector<naive::Row> right = fold_rows<float>(*problem, plain, 0),
+                                  rows = fold_rows<float>(*problem, narrow, 0);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      EXPECT_EQ(rows[r].l, round_to(type, rows[r].l));
+      for (std::size_t e = 0; e < rows[r].O.size(); ++e)
+        EXPECT_LE(std::abs(rows[r].O[e] - right[r].O[e]), 12 * ulp(type, 1));
+    }
+    EXPECT_TRUE(same_bits(fold_rows<float>(*problem, narrow, 0, How::verbs),
+                          fold_rows<float>(*problem, narrow, 0, How::fused)));
+  }
+}
+
+TEST_P(OnEveryIsa, RoundingIsTheNearestNumberOfTheType) {
+  std::vector<float> x = {0.0f,
+                          -0.0f,
+                          static_cast<float>(kInf),
+                          static_cast<float>(-kInf),
+                          65504.0f,
+                          65519.9f,
+                          65520.0f,
+                          -65520.0f,
+                          3.4e38f,
+                          1.0f,
+                          0x1p-14f,
+                          0x1.ffcp-15f,
+                          0x1p-24f,
+                          0x1p-25f,
+                          0x1.8p-25f,
+                          -0x1p-26f};
+  for (int n = 0; n < 4000; ++n) {
+    const double value = random_normal(3, 2 * n) * std::exp2(random_normal(3, 2 * n + 1) * 12);
+    x.push_back(static_cast<float>(value));
+    x.push_back(half_to_float(static_cast<std::uint16_t>(n * 7)) * (1 + 0x1p-11f));  // halfway between two
+  }
+  std::vector<double> xd(x.begin(), x.end());
+  for (const DType type : {DType::float16, DType::bfloat16}) {
+    std::vector<float> y = x;
+    std::vector<double> yd = xd;
+    fold_kernels<float>().round(y.data(), static_cast<std::int64_t>(y.size()), type == DType::bfloat16);
+    fold_kernels<double>().round(yd.data(), static_cast<std::int64_t>(yd.size()), type == DType::bfloat16);
+    for (std::size_t n = 0; n < x.size(); ++n) {
+      EXPECT_EQ(y[n], round_to(type, x[n])) << x[n];
+      EXPECT_EQ(yd[n], round_to(type, x[n])) << x[n];
+      EXPECT_EQ(std::signbit(y[n]), std::signbit(x[n])) << x[n];
+    }
+    float nan = static_cast<float>(kNaN);
+    fold_kernels<float>().round(&nan, 1, type == DType::bfloat16);
+    EXPECT_TRUE(std::isnan(nan));
+  }
+}
+
 TEST_P(OnEveryIsa, VerbsFusedAndCountedGiveTheSameBits) {
   for (const auto& [mask_name, mask] : masks(37, 29)) {
     const auto problem = small_problem(DType::float32, mask);

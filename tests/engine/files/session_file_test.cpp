@@ -88,6 +88,7 @@ SessionFile whole_session(std::shared_ptr<const Problem> problem) {
   SessionFile session;
   session.recipe.algorithm = Algorithm::flash1, session.recipe.Br = 5, session.recipe.Bc = 7;
   session.recipe.guard = Guard::none, session.recipe.defect = Defect::finite_sentinel;
+  session.recipe.numerics = tensor_core_numerics(DType::bfloat16);
   session.recipe.sentinel = -1e-300, session.recipe.sentinel_added = true, session.recipe.sram = 77;
   session.head = 3, session.K = std::int64_t{1} << 40, session.window = R"({"docks": ["traffic"], "zoom": 1.25})";
   Recipe recipe;
