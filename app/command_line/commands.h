@@ -13,6 +13,7 @@ enum Exit : int { kDone = 0, kBadInput = 2, kFound = 3, kDevice = 4, kCancelled 
 void add_count(Command& command);
 void add_devices(Command& command);
 void add_diagnose(Command& command);
+void add_gallery(Command& command);
 void add_render(Command& command);
 void add_row(Command& command);
 void add_run(Command& command);

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "app/command_line/against.h"
 #include "app/command_line/commands.h"
 #include "app/command_line/interrupt.h"
+#include "app/command_line/numerics.h"
 #include "app/command_line/options.h"
 #include "app/command_line/why_output.h"
 #include "engine/insight/diagnosis.h"
@@ -19,6 +21,7 @@ struct Options {
   ProblemOptions problem;
   KernelOptions kernel;
   std::vector<Question> questions;
+  std::filesystem::path against;
   std::int64_t threads = 0;
   bool json = false;
 };
@@ -137,12 +140,22 @@ int diagnose_problem(Options& options) {
   if (masked_scores_matter(found.mask.report, recipe))
     found.mask.scores = score_report(problem, schedule, found.mask.report, threads, interrupt.token());
   found.conventions = conventions_in_force(problem, recipe);
+  std::optional<Against> against;
+  if (!options.against.empty())
+    against = compare_with(options.against, options.problem, opened, recipe, threads, interrupt.token());
+  const std::vector<ErrorSource> cost = numerics_cost(problem, recipe, interrupt.token());
   if (options.json) {
-    print_json(report_json(problem, recipe, found, opened.first_head));
+    Json object = report_json(problem, recipe, found, opened.first_head);
+    if (against) object["against"] = json_of(*against, opened.first_head);
+    object["numerics"] = json_of(cost, opened.first_head);
+    print_json(object);
   } else {
     print(problem, recipe, found, opened.first_head);
+    if (against) print(*against, opened.first_head);
+    command_line::print(cost, opened.first_head);
   }
-  return found.diagnosis.first_nan || count_rows(found.diagnosis.nan_rows) > 0 ? kFound : kDone;
+  const bool mismatch = against && !against->comparison.right();
+  return mismatch || found.diagnosis.first_nan || count_rows(found.diagnosis.nan_rows) > 0 ? kFound : kDone;
 }
 
 }  // namespace
@@ -161,7 +174,8 @@ void add_diagnose(Command& command) {
                      at = end + 1;
                    }
                  });
-  command.refused("--against", "comparing with another kernel's output is not built yet");
+  command.path("--against", "your kernel's O (.npy), or o, lse, m, l (.npz, .safetensors): compared and explained",
+               options->against);
   add_problem(command, options->problem, options->kernel.recipe);
   add_kernel(command, options->kernel);
   command.footer(

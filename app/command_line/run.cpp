@@ -181,7 +181,8 @@ void add_run(Command& command) {
   command.path("--out", "write o (heads, N, dv) and lse (heads, N) to this .npz", options->out);
   command.path("--save", "write problem, recipe and report to this session (.fscope), which the window opens",
                options->save);
-  command.refused("--against", "comparing with another kernel's output is not built yet");
+  command.refused("--against",
+                  "`flashscope diagnose ... --against FILE` compares and explains another kernel's output");
   options->kernel.gpu_kernels = true;
   add_problem(command, options->problem, options->kernel.recipe);
   add_kernel(command, options->kernel);

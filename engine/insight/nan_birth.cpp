@@ -95,7 +95,10 @@ ScoreFault fault_of_score(const Problem& problem, const Recipe& recipe, std::int
   if (bias && std::isnan(added)) return {Cause::mask_nan, Origin::bias, head, row, key};
   if (std::isinf(raw)) {
     // +inf + (-inf) is a NaN of the mask's making, but the infinite product is its source.
-    return fault_of_product(problem, head, row, key);
+    ScoreFault fault = fault_of_product(problem, head, row, key);
+    if (fault.origin == Origin::score_overflow && recipe.numerics.scores == DType::float16)
+      fault.cause = Cause::fp16_overflow;
+    return fault;
   }
   if (bias && plus_inf(added)) return {Cause::inf_minus_inf, Origin::bias, head, row, key};
   const bool adds = bias || (recipe.defect == Defect::finite_sentinel && recipe.sentinel_added);

@@ -435,7 +435,6 @@ TEST_F(CommandLine, BadInputExitsTwoWithOneMessage) {
 TEST_F(CommandLine, WhatIsNotBuiltIsRefused) {
   const std::string problem = " --random 1 --n 8 --d 4";
   expect_refused("sweep --n 8 --d 4 --vary br=1,2 --measure", "not built yet");
-  expect_refused("diagnose --against o.npy" + problem, "not built yet");
 }
 
 TEST_F(CommandLine, HelpAndVersion) {

@@ -360,6 +360,10 @@ TEST(Cases, open_15_float16_score_overflow) {
   const std::vector<double> wrong = numbers(log.json["wrong"]["raw scores rounded to float16 first"]);
   for (int c = 0; c < 3; ++c) EXPECT_EQ(raw[c], wrong[c] / 8) << "key " << c;  // scaled by 1/8
   EXPECT_TRUE(std::isnan(run(*problem, narrow).O[0]));
+  const auto first = diagnose(problem, narrow, 1).first_nan;
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->cause, Cause::fp16_overflow);
+  EXPECT_EQ(first->key, 0);
   // Scaling Q before the product avoids it.
   narrow.numerics.scale = ScaleWhen::before;
   expect_all_near(run(*problem, narrow).O, numbers(log.expected()["O"]), 0, "Q scaled first");

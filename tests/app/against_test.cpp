@@ -1,0 +1,107 @@
+// `diagnose --against` and `gallery`, through the real binary.
+#include "engine/insight/gallery.h"
+#include "tests/app/command_line.h"
+
+namespace flashscope {
+namespace {
+
+class Against : public CommandLine {};
+
+constexpr const char* kProblem = " --random 7 --n 300 --d 32 --heads 2 --causal";
+
+TEST_F(Against, ThePlantedMistakeIsNamed) {
+  for (const char* defect : {"no-rescale-o", "tile-max", "unscaled", "local-causal", "no-final-divide"}) {
+    const std::string run_it = std::string("run") + kProblem + " --br 64 --bc 32 --out theirs.npz --defect " + defect;
+    EXPECT_NE(run(run_it).code, 2);
+    const json object = run_json(std::string("diagnose") + kProblem + " --br 64 --bc 32 --against theirs.npz", 3);
+    const json& against = object["against"];
+    ASSERT_FALSE(against["explained_by"].empty()) << defect;
+    EXPECT_EQ(against["explained_by"][0], defect);
+    EXPECT_EQ(against["right"].get<int>() + against["wrong"].get<int>(), 600) << defect;
+    EXPECT_GT(against["wrong"], 0);
+    EXPECT_EQ(against["nan"], 0);
+    EXPECT_GT(against["max_error"], against["tolerance"]);
+    EXPECT_EQ(against["explanations"][0]["rows_reproduced"], against["wrong"]);
+    EXPECT_LE(against["explanations"][0]["max_difference"], against["tolerance"]);
+    EXPECT_EQ(object["nan_rows"], (json{json::array(), json::array()}));  // of the right run
+  }
+}
+
+TEST_F(Against, ARightOutputExitsZeroWithoutAName) {
+  EXPECT_EQ(run(std::string("run") + kProblem + " --algorithm flash1 --out right.npz").code, 0);
+  const json against = run_json(std::string("diagnose") + kProblem + " --against right.npz", 0)["against"];
+  EXPECT_EQ(against["verdict"], "right");
+  EXPECT_EQ(against["right"], 600);
+  EXPECT_EQ(against["explained_by"], json::array());
+  EXPECT_LE(against["max_error"], against["tolerance"]);
+  EXPECT_EQ(against["lse"]["right"], 600);
+  EXPECT_EQ(run_json(std::string("diagnose") + kProblem, 0)["against"], nullptr);
+}
+
+TEST_F(Against, TextSaysItAsAPersonWantsIt) {
+  run(std::string("run") + kProblem + " --bc 32 --out theirs.npz --defect no-rescale-o");
+  const Result result = run(std::string("diagnose") + kProblem + " --against theirs.npz");
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.out, HasSubstr("against theirs.npz: wrong"));
+  EXPECT_THAT(result.out, HasSubstr("`no-rescale-o` (Bc 32) at Br 64, Bc 32 reproduces the output to"));
+  EXPECT_THAT(result.out, HasSubstr("; the right answer differs by"));
+  EXPECT_THAT(result.out, HasSubstr("plain attention"));
+}
+
+TEST_F(Against, OneHeadOfAFileWithAllHeads) {
+  run(std::string("run") + kProblem + " --out theirs.npz --defect double-scale");
+  const json against = run_json(std::string("diagnose") + kProblem + " --head 1 --against theirs.npz", 3)["against"];
+  EXPECT_EQ(against["rows"], 300);
+  EXPECT_EQ(against["explained_by"][0], "double-scale");
+  EXPECT_EQ(against["worst_head"], 1);
+}
+
+TEST_F(Against, WhatDoesNotFitIsRefused) {
+  run("run --random 7 --n 20 --d 8 --out small.npz");
+  const Result result = run(std::string("diagnose") + kProblem + " --against small.npz");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("found o of shape (1, 20, 8), expected (2, 300, 32)"));
+  EXPECT_EQ(run(std::string("diagnose") + kProblem + " --against none.npz").code, 2);
+  EXPECT_THAT(run(std::string("run") + kProblem + " --against small.npz").err, HasSubstr("flashscope diagnose"));
+}
+
+TEST_F(Against, TheGalleryIsListedAndShown) {
+  const json list = run_json("gallery", 0)["gallery"];
+  ASSERT_EQ(list.size(), gallery().size());
+  for (const json& entry : list) EXPECT_FALSE(entry["sentence"].get<std::string>().empty());
+  const json entry = run_json("gallery no-rescale-o", 0);
+  EXPECT_LE(std::abs(entry["example"]["right_o"][0].get<double>() - 50.0 / 3), 1e-5);
+  EXPECT_EQ(entry["first_difference"]["stage"], "rescale");
+  EXPECT_EQ(entry["example"]["recipe"]["defect"], "no-rescale-o");
+  EXPECT_THAT(run("gallery tile-max").out, HasSubstr("numerators tile"));
+  const Result unknown = run("gallery no-such");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("tile-max"));
+}
+
+TEST_F(Against, NumericsAreOptionsOfTheKernel) {
+  const json plain = run_json("run --random 3 --n 200 --d 64 --dtype bfloat16", 0);
+  const json narrow = run_json("run --random 3 --n 200 --d 64 --dtype bfloat16 --numerics tensor-core", 0);
+  EXPECT_EQ(plain["recipe"]["numerics"]["p"], "float32");
+  EXPECT_EQ(narrow["recipe"]["numerics"], (json{{"scores", "float32"},
+                                                {"p", "bfloat16"},
+                                                {"accumulators", "float32"},
+                                                {"scale", "after"},
+                                                {"exponential", "exp2"},
+                                                {"rescale_threshold", 8.0}}));
+  EXPECT_GT(narrow["error_vs_float64"]["max"], 100 * plain["error_vs_float64"]["max"].get<double>());
+  const json scores = run_json("run --random 3 --n 200 --d 64 --score-type bfloat16 --scale-when before", 3);
+  EXPECT_EQ(scores["recipe"]["numerics"]["scores"], "bfloat16");
+  EXPECT_EQ(scores["recipe"]["numerics"]["scale"], "before");
+  EXPECT_THAT(scores["conventions"].get<std::string>(), HasSubstr("scores bfloat16"));
+  const json cost =
+      run_json("diagnose --random 3 --n 200 --d 64 --score-type bfloat16 --p-type float16", 0)["numerics"];
+  ASSERT_EQ(cost["sources"].size(), 4u);  // together, arithmetic, scores, P
+  EXPECT_GT(cost["sources"][2]["max_error"], cost["sources"][3]["max_error"]);
+  EXPECT_EQ(run_json("diagnose --random 3 --n 20 --d 8", 0)["numerics"], nullptr);
+  EXPECT_EQ(run("run --random 3 --n 200 --d 64 --rescale-threshold 100").code, 2);
+  EXPECT_EQ(run("run --random 3 --n 200 --d 64 --p-type float64").code, 2);
+}
+
+}  // namespace
+}  // namespace flashscope

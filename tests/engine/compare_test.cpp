@@ -1,0 +1,488 @@
+// Another kernel's output: counted, located and explained.
+#include "engine/insight/compare.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "engine/error.h"
+#include "engine/insight/explain.h"
+#include "engine/insight/gallery.h"
+#include "support.h"
+#include "tests/engine/files/fixtures.h"
+
+namespace flashscope::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+KernelOutput output_of(const Report& report, DType type) {
+  KernelOutput output;
+  output.name = "theirs", output.type = type;
+  for (const double o : report.O) output.O.push_back(round_to(type, o));
+  for (const double lse : report.LSE) output.LSE.push_back(lse);
+  return output;
+}
+
+std::shared_ptr<const Problem> with_bias(const std::shared_ptr<const Problem>& problem, double factor) {
+  const Shape shape = problem->shape();
+  Bias bias;
+  bias.rows = shape.Nq, bias.cols = shape.Nk;
+  for (std::int64_t n = 0; n < shape.Nq * shape.Nk; ++n)
+    bias.f32.push_back(static_cast<float>(factor * random_normal(77, static_cast<std::uint64_t>(n))));
+  Mask mask = problem->mask;
+  mask.bias = std::make_shared<const Bias>(std::move(bias));
+  return with_mask(problem, std::move(mask));
+}
+
+Mask random_keep(const Shape& shape, bool empty_row = false) {
+  KeepMask keep = make_keep_mask(1, shape.Nq, shape.Nk);
+  for (std::int64_t r = 0; r < shape.Nq; ++r)
+    for (std::int64_t c = 0; c < shape.Nk; ++c)
+      if (random_normal(5, static_cast<std::uint64_t>(r * shape.Nk + c)) > 0 && !(empty_row && r % 7 == 3))
+        set_keep(keep, 0, r, c);
+  Mask mask;
+  mask.keep = std::make_shared<const KeepMask>(std::move(keep));
+  return mask;
+}
+
+Mask causal(Causal alignment, std::optional<Window> window = {}) {
+  Mask mask;
+  mask.causal = alignment, mask.window = window;
+  return mask;
+}
+
+// A problem on which the entry can be seen, and what a kernel with that mistake gives out for it.
+struct Planted {
+  std::shared_ptr<const Problem> problem;
+  Recipe recipe;  // as the person gives it: without the mistake
+  KernelOutput output;
+};
+
+Planted plant(std::string_view name, int variant) {
+  constexpr Shape kShapes[] = {{1, 1, 100, 100, 16, 16, DType::float32},
+                               {2, 2, 130, 150, 24, 12, DType::float32},
+                               {3, 3, 70, 90, 8, 8, DType::float64}};
+  Shape shape = kShapes[variant];
+  Planted planted;
+  Recipe& recipe = planted.recipe;
+  recipe.Br = variant == 1 ? 48 : 32, recipe.Bc = variant == 2 ? 16 : 32;
+  if (variant == 1) recipe.order = Order::reverse;
+  if (name == "gqa-interleaved") shape.heads = 4 + 2 * variant, shape.kv_heads = 2;
+  if (name == "kv-head-0" || name.ends_with("layout")) shape.heads = shape.kv_heads = 2 + variant;
+  if (name == "bf16-row-sum") shape.Nk = 900 + 100 * variant;
+  if (name == "k-untransposed") recipe.Bc = shape.d;
+  if (name == "scale-of-dv") shape.dv = shape.d + 4;
+  const auto seed = static_cast<std::uint64_t>(variant + 1);
+  auto& problem = planted.problem;
+  problem = random_problem(shape, seed);
+  if (name == "local-causal" || name == "causal-alignment" || name == "causal-diagonal")
+    problem = with_mask(problem, causal(variant == 1 ? Causal::bottom_right : Causal::top_left));
+  if (name == "local-causal") recipe.Bc = recipe.Br / 2;
+  if (name == "causal-alignment" && variant == 0)
+    problem = random_problem({1, 1, 100, 120, 16, 16, DType::float32}, seed, {}, causal(Causal::top_left));
+  if (name == "unguarded") problem = with_mask(problem, variant == 1 ? random_keep(shape) : causal(Causal::top_left));
+  if (name == "unguarded") recipe.order = Order::reverse, recipe.Bc = 8, recipe.Br = 32;
+  if (name == "window-bounds") problem = with_mask(problem, causal(Causal::top_left, Window{5 + variant, 0}));
+  if (name == "mask-polarity" || name == "mask-missing" || name == "mask-added")
+    problem = with_mask(problem, random_keep(shape));
+  if (name == "empty-row") problem = with_mask(problem, random_keep(shape, true));
+  if (name == "finite-sentinel")  // scores far beyond the sentinel; the first rows see few keys
+    problem = with_scale(with_mask(problem, causal(Causal::top_left)), 1e4);
+  if (name == "mask-twice" || name == "bias-scaled") problem = with_bias(problem, 1.5);
+
+  // The kernel with the mistake.
+  auto wrong = problem;
+  Recipe made = recipe;
+  if (find_in_gallery(name)->kind == GalleryEntry::Kind::defect)
+    set_defect(made, name == "finite-sentinel" ? "finite-sentinel=-10000" : name);
+  Mask mask = problem->mask;
+  if (name == "unguarded") made.guard = Guard::none;
+  if (name == "causal-alignment") {
+    mask.causal = mask.causal == Causal::top_left ? Causal::bottom_right : Causal::top_left;
+    wrong = with_mask(problem, mask);
+  }
+  if (name == "causal-diagonal") {
+    const std::int64_t shift = variant == 1 ? shape.Nk - shape.Nq : 0;
+    KeepMask keep = make_keep_mask(1, shape.Nq, shape.Nk);
+    for (std::int64_t r = 0; r < shape.Nq; ++r)
+      for (std::int64_t c = 0; c < std::min(shape.Nk, r + shift); ++c) set_keep(keep, 0, r, c);
+    mask = {};
+    mask.keep = std::make_shared<const KeepMask>(std::move(keep));
+    wrong = with_mask(problem, mask);
+  }
+  if (name == "window-bounds") {
+    mask.window->left += variant == 0 ? 1 : -1;
+    wrong = with_mask(problem, mask);
+  }
+  if (name == "mask-polarity" || name == "mask-added") {
+    KeepMask other = make_keep_mask(1, shape.Nq, shape.Nk);
+    Bias ones;
+    ones.rows = shape.Nq, ones.cols = shape.Nk;
+    for (std::int64_t r = 0; r < shape.Nq; ++r)
+      for (std::int64_t c = 0; c < shape.Nk; ++c) {
+        const bool kept = mask.keep->keep(0, r, c);
+        if (!kept) set_keep(other, 0, r, c);
+        ones.f32.push_back(kept ? 1.0f : 0.0f);
+      }
+    Mask changed;
+    if (name == "mask-polarity") changed.keep = std::make_shared<const KeepMask>(std::move(other));
+    if (name == "mask-added") changed.bias = std::make_shared<const Bias>(std::move(ones));
+    wrong = with_mask(problem, changed);
+  }
+  if (name == "mask-missing") wrong = with_mask(problem, {});
+  if (name == "bias-scaled") {
+    Bias scaled = *mask.bias;
+    for (float& x : scaled.f32) x = static_cast<float>(x * problem->scale);
+    mask.bias = std::make_shared<const Bias>(std::move(scaled));
+    wrong = with_mask(problem, mask);
+  }
+  if (name == "empty-row") made.empty_row = variant == 1 ? EmptyRow::nan : EmptyRow::mean;
+  if (name == "scale-of-dv") wrong = with_scale(problem, 1 / std::sqrt(static_cast<double>(shape.dv)));
+  if (name == "scale-log2e") wrong = with_scale(problem, problem->scale * std::log(2.0));
+  if (name == "kv-head-0") {
+    Tensor K = problem->K(), V = problem->V();
+    for (std::int64_t h = 1; h < shape.kv_heads; ++h)
+      for (std::int64_t r = 0; r < shape.Nk; ++r) {
+        for (std::int64_t e = 0; e < shape.d; ++e) set(K, h, r, e, K.at(0, r, e));
+        for (std::int64_t e = 0; e < shape.dv; ++e) set(V, h, r, e, V.at(0, r, e));
+      }
+    wrong = make_problem("head 0", Tensor(problem->Q()), std::move(K), std::move(V));
+  }
+  if (name == "input-layout") {
+    const auto turned = [](const Tensor& from) {
+      Tensor to = make_tensor(from.type, from.heads, from.rows, from.cols);
+      for (std::int64_t n = 0; n < from.size(); ++n) {  // element n of (N, heads, d)
+        const std::int64_t e = n % from.cols, h = n / from.cols % from.heads, r = n / from.cols / from.heads;
+        set(to, h, r, e, from.type == DType::float64 ? from.f64[n] : from.f32[n]);
+      }
+      return to;
+    };
+    wrong = make_problem("turned", turned(problem->Q()), turned(problem->K()), turned(problem->V()));
+  }
+  const Report report = run(*wrong, made);
+  planted.output = output_of(report, shape.type);
+  if (name.ends_with("layout")) {
+    Buffer<double>& O = planted.output.O;
+    for (std::int64_t h = 0, n = 0; h < shape.heads; ++h)
+      for (std::int64_t r = 0; r < shape.Nq; ++r)
+        for (std::int64_t e = 0; e < shape.dv; ++e, ++n) O[(r * shape.heads + h) * shape.dv + e] = report.O[n];
+    planted.output.LSE.clear();
+  }
+  if (name == "lse-negative")
+    for (double& lse : planted.output.LSE) lse = -lse;
+  return planted;
+}
+
+class EveryMistake : public ::testing::TestWithParam<std::string> {};
+std::vector<std::string> gallery_names() {
+  std::vector<std::string> names;
+  for (const GalleryEntry& entry : gallery()) names.emplace_back(entry.name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Gallery, EveryMistake, ::testing::ValuesIn(gallery_names()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+// Named first, or in a tie with the first: on three problems, each with its own shape, type, order and block sizes.
+TEST_P(EveryMistake, IsRecognisedFromItsOutput) {
+  for (int variant = 0; variant < 3; ++variant) {
+    const Planted planted = plant(GetParam(), variant);
+    const Comparison found = compare(*planted.problem, planted.recipe, planted.output, 2);
+    ASSERT_FALSE(found.right()) << "variant " << variant << ": cannot be seen";
+    const auto list = explain(planted.problem, planted.recipe, planted.output, found);
+    ASSERT_FALSE(list.empty()) << "variant " << variant << ", pattern: " << found.pattern.text;
+    bool named = false;
+    for (const Explanation& e : list)
+      if (e.name == GetParam() && (e.tie || &e == &list.front())) {
+        named = true;
+        EXPECT_EQ(e.agree, e.rows) << text(e);
+      }
+    EXPECT_TRUE(named) << "variant " << variant << ": " << text(list.front());
+  }
+}
+
+// Where the mistake was made at other block sizes or in the other order than the person says.
+TEST(Explain, OtherBlockSizesAndOrdersAreFound) {
+  for (const char* defect : {"no-rescale-o", "tile-max", "unmasked-tail", "inverse-rescale"}) {
+    const auto problem = random_problem({1, 1, 200, 200, 16, 16, DType::float32}, 3);
+    Recipe given, made;
+    given.Br = 64, given.Bc = 64;
+    made.Br = 64, made.Bc = 32;
+    if (std::string(defect) != "unmasked-tail") made.order = Order::reverse;
+    set_defect(made, defect);
+    const KernelOutput theirs = output_of(run(*problem, made), DType::float32);
+    const auto list = explain(problem, given, theirs, compare(*problem, given, theirs));
+    ASSERT_FALSE(list.empty()) << defect;
+    EXPECT_EQ(list[0].name, defect);
+    EXPECT_EQ(list[0].recipe.Bc, 32) << text(list[0]);
+    EXPECT_EQ(list[0].recipe.order, made.order);
+    EXPECT_FALSE(list[0].as_given);
+    EXPECT_THAT(text(list[0]), HasSubstr("at Br 64, Bc 32 reproduces the output to"));
+  }
+}
+
+TEST(Explain, RightOutputsOfEveryTypeGetNoName) {
+  for (const DType type : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+    for (const Causal alignment : {Causal::none, Causal::top_left}) {
+      const auto problem = random_problem({2, 1, 150, 150, 32, 16, type}, 9, {}, causal(alignment));
+      for (const Algorithm algorithm : {Algorithm::standard, Algorithm::flash1, Algorithm::flash2}) {
+        Recipe recipe;
+        recipe.algorithm = algorithm, recipe.Bc = 32;
+        recipe.numerics = tensor_core_numerics(type);
+        const KernelOutput theirs = output_of(run(*problem, recipe), type);
+        const Comparison found = compare(*problem, Recipe{}, theirs);
+        EXPECT_TRUE(found.right()) << name(type) << ", error " << found.max_error << " of " << found.tolerance;
+        EXPECT_EQ(found.pattern.kind, "none");
+        EXPECT_EQ(found.total().right, 300);
+        EXPECT_TRUE(explain(problem, Recipe{}, theirs, found).empty()) << name(type);
+      }
+    }
+  }
+}
+
+// Noise is no known mistake.
+TEST(Explain, NothingIsNamedForWhatNoMistakeMakes) {
+  const auto problem = random_problem({2, 1, 150, 150, 32, 16, DType::float32}, 9, {}, causal(Causal::top_left));
+  KernelOutput theirs = output_of(run(*problem, Recipe{}), DType::float32);
+  for (std::size_t n = 0; n < theirs.O.size(); ++n) theirs.O[n] += 0.1 * random_normal(4, n);
+  const Comparison found = compare(*problem, Recipe{}, theirs);
+  EXPECT_EQ(found.total().wrong, 300);
+  EXPECT_TRUE(explain(problem, Recipe{}, theirs, found).empty());
+}
+
+TEST(Explain, MistakesThatNumbersCannotTellApartAreATie) {
+  // Empty rows: a finite stand-in for -inf gives what the policy "mean" gives.
+  const auto problem = random_problem({1, 1, 60, 50, 8, 8, DType::float32}, 2);
+  const auto masked = with_mask(problem, random_keep(problem->shape(), true));
+  Recipe made;
+  set_defect(made, "finite-sentinel=-1e30");
+  const KernelOutput theirs = output_of(run(*masked, made), DType::float32);
+  const auto list = explain(masked, Recipe{}, theirs, compare(*masked, Recipe{}, theirs));
+  ASSERT_GE(list.size(), 2u);
+  std::vector<std::string> names;
+  for (const Explanation& e : list)
+    if (e.tie || &e == &list.front()) names.push_back(e.name);
+  EXPECT_THAT(names, Contains("empty-row"));
+  EXPECT_THAT(names, Contains("finite-sentinel"));
+}
+
+TEST(Explain, IsCancelledAndTellsHowFarItIs) {
+  const Planted planted = plant("no-rescale", 0);
+  const Comparison found = compare(*planted.problem, planted.recipe, planted.output);
+  std::stop_source source;
+  std::int64_t last = 0;
+  explain(planted.problem, planted.recipe, planted.output, found, {}, source.get_token(),
+          [&](std::int64_t done, std::int64_t total) {
+            EXPECT_LE(done, total);
+            last = std::max(last, done);
+          });
+  EXPECT_GT(last, 10);
+  source.request_stop();
+  EXPECT_THROW(explain(planted.problem, planted.recipe, planted.output, found, {}, source.get_token()), Cancelled);
+  EXPECT_THROW(compare(*planted.problem, planted.recipe, planted.output, 1, source.get_token()), Cancelled);
+}
+
+TEST(Compare, NanInfRightAndWrongAreCountedApart) {
+  const auto problem = random_problem({2, 2, 40, 40, 8, 4, DType::float32}, 6);
+  KernelOutput theirs = output_of(run(*problem, Recipe{}), DType::float32);
+  const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
+  theirs.O[(0 * 40 + 3) * 4 + 1] = nan;   // head 0, row 3
+  theirs.O[(0 * 40 + 5) * 4 + 1] = inf;   // row 5
+  theirs.O[(1 * 40 + 7) * 4 + 2] += 0.5;  // head 1, row 7
+  theirs.O[(1 * 40 + 9) * 4 + 2] += 0.25;
+  theirs.LSE[12] = inf, theirs.LSE[13] = nan, theirs.LSE[14] += 1;
+  const Comparison found = compare(*problem, Recipe{}, theirs);
+  EXPECT_EQ(found.total().right, 76);
+  EXPECT_EQ(found.heads[0].nan, 1);
+  EXPECT_EQ(found.heads[0].inf, 1);
+  EXPECT_EQ(found.heads[1].wrong, 2);
+  EXPECT_EQ(found.heads[1].nan + found.heads[1].inf + found.heads[0].wrong, 0);
+  EXPECT_EQ(found.rows[3], RowState::nan);
+  EXPECT_EQ(found.rows[47], RowState::wrong);
+  EXPECT_LE(std::abs(found.max_error - 0.5), 1e-6);
+  EXPECT_EQ(found.worst_head, 1);
+  EXPECT_EQ(found.worst_row, 7);
+  EXPECT_LE(std::abs(found.row_error[49] - 0.25), 1e-6);
+  EXPECT_EQ(found.lse->plus_inf, 1);
+  EXPECT_EQ(found.lse->nan, 1);
+  EXPECT_EQ(found.lse->wrong, 1);
+  EXPECT_EQ(found.lse->right, 77);
+  EXPECT_FALSE(found.right());
+  EXPECT_GT(found.plain_error, 0);
+  EXPECT_GT(found.tolerance, 2 * found.plain_error);
+}
+
+// FlashAttention gives empty rows an LSE of +inf.
+TEST(Compare, PlusInfinityOfAnEmptyRowIsAConvention) {
+  const auto problem = random_problem({1, 1, 40, 40, 8, 4, DType::float32}, 6);
+  const auto masked = with_mask(problem, random_keep(problem->shape(), true));
+  KernelOutput theirs = output_of(run(*masked, Recipe{}), DType::float32);
+  for (double& lse : theirs.LSE) lse = std::isinf(lse) ? -lse : lse;
+  const Comparison found = compare(*masked, Recipe{}, theirs);
+  EXPECT_EQ(found.lse->plus_inf_empty, 6);  // rows 3, 10, 17, ...
+  EXPECT_EQ(found.lse->plus_inf, 0);
+  EXPECT_TRUE(found.right());
+}
+
+TEST(Compare, LseFromMAndL) {
+  const auto problem = random_problem({1, 1, 40, 40, 8, 4, DType::float32}, 6);
+  KernelOutput theirs = output_of(run(*problem, Recipe{}), DType::float32);
+  for (const double lse : theirs.LSE) theirs.m.push_back(lse - 2), theirs.l.push_back(std::exp(2.0));
+  theirs.LSE.clear();
+  const Comparison found = compare(*problem, Recipe{}, theirs);
+  EXPECT_TRUE(found.right());
+  EXPECT_TRUE(found.lse->from_m_and_l);
+}
+
+// An output stored in fewer bits than the problem is judged by what those bits can hold.
+TEST(Compare, TheCoarserTypeDecides) {
+  const auto problem = random_problem({1, 1, 90, 90, 16, 8, DType::float32}, 6);
+  const KernelOutput theirs = output_of(run(*problem, Recipe{}), DType::float16);
+  const Comparison found = compare(*problem, Recipe{}, theirs);
+  EXPECT_EQ(found.precision, DType::float16);
+  EXPECT_GT(found.max_error, 1e-5);
+  EXPECT_TRUE(found.right());
+}
+
+TEST(Compare, PatternsHaveNames) {
+  Recipe recipe;
+  recipe.Br = 16, recipe.Bc = 24;
+  const Shape shape{4, 4, 100, 100, 8, 8, DType::float32};
+  const auto named = [&](const std::function<bool(std::int64_t h, std::int64_t r)>& bad) {
+    std::vector<std::uint8_t> rows;
+    for (std::int64_t h = 0; h < 4; ++h)
+      for (std::int64_t r = 0; r < 100; ++r) rows.push_back(bad(h, r));
+    const Pattern pattern = name_pattern(rows, shape, recipe);
+    return pattern.kind + "; " + pattern.heads + "; " + pattern.text;
+  };
+  EXPECT_EQ(named([](auto, auto) { return false; }), "none; none; ");
+  EXPECT_EQ(named([](auto, auto) { return true; }), "every-row; every-head; every row, in every head");
+  EXPECT_EQ(named([](auto h, auto) { return h == 2; }), "every-row; one-head; every row, in head 2 alone");
+  EXPECT_EQ(named([](auto h, auto) { return h % 2 == 1; }),
+            "every-row; every-other-head; every row, in every other head from 1 on");
+  EXPECT_EQ(named([](auto, auto r) { return r >= 37; }), "rows-after; every-head; every row from 37 on, in every head");
+  EXPECT_EQ(named([](auto, auto r) { return r >= 48; }),
+            "rows-after; every-head; every row from 48 on, where column block 2 begins, in every head");
+  EXPECT_EQ(named([](auto, auto r) { return r >= 96; }),
+            "row-blocks; every-head; the last row block, every row from 96 on, where the last column block begins, in "
+            "every head");
+  EXPECT_EQ(named([](auto, auto r) { return r < 5; }), "rows-before; every-head; the rows before 5, in every head");
+  EXPECT_EQ(named([](auto, auto r) { return r / 16 == 2; }),
+            "row-blocks; every-head; row block 2 whole, in every head");
+  EXPECT_EQ(named([](auto, auto r) { return r / 16 % 2 == 1; }),
+            "row-blocks; every-head; every other row block from 1 on, in every head");
+  EXPECT_EQ(named([](auto, auto r) { return r / 16 == 0 || r / 16 == 4; }),
+            "row-blocks; every-head; whole row blocks: 0, 4, in every head");
+  EXPECT_EQ(named([](auto, auto r) { return r % 16 >= 13; }),
+            "rows-of-each-block; every-head; rows 13 to 15 of 6 row blocks of 16, in every head");
+  EXPECT_EQ(named([](auto, auto r) { return r % 3 == 1; }),
+            "every-nth-row; every-head; every 3th row from 1 on, in every head");
+  EXPECT_EQ(named([](auto h, auto r) { return h == 1 && r == 40; }),
+            "one-row; one-head; row 40 alone, in head 1 alone");
+}
+
+TEST(Compare, PatternsInTheColumnsOfO) {
+  const auto problem = random_problem({1, 1, 16, 40, 8, 16, DType::float32}, 6);
+  const KernelOutput right = output_of(run(*problem, Recipe{}), DType::float32);
+  KernelOutput theirs = right;
+  for (int r = 0; r < 16; ++r)
+    for (int e = 12; e < 16; ++e) theirs.O[r * 16 + e] = 7;
+  EXPECT_EQ(compare(*problem, Recipe{}, theirs).pattern.columns, "last-columns");
+  EXPECT_THAT(compare(*problem, Recipe{}, theirs).pattern.text, HasSubstr("in columns 12 to 15 of O"));
+  theirs = right;
+  for (int r = 0; r < 16; ++r)
+    for (int e = r; e < 16; ++e) theirs.O[r * 16 + e] = 7;
+  EXPECT_EQ(compare(*problem, Recipe{}, theirs).pattern.columns, "triangle");
+}
+
+// ---- files
+
+class OutputFiles : public ::testing::Test {
+ protected:
+  std::filesystem::path npy(const std::string& name, std::vector<std::int64_t> shape,
+                            const std::vector<double>& values) {
+    const auto path = folder_ / name;
+    write_npy(path, {"", ElementType::float32, std::move(shape), values});
+    return path;
+  }
+  KernelOutput load(const std::filesystem::path& path, const Shape& shape, std::optional<Layout> layout = {}) {
+    OutputFile file;
+    file.path = path, file.layout = layout;
+    return load_output(file, shape);
+  }
+  std::string refused(const std::filesystem::path& path, const Shape& shape, std::optional<Layout> layout = {}) {
+    try {
+      load(path, shape, layout);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+  fixtures::Folder folder_;
+};
+
+TEST_F(OutputFiles, EveryLayoutGivesTheSameNumbers) {
+  const Shape shape{2, 2, 3, 5, 4, 4, DType::float32};
+  std::vector<double> hnd, nhd;
+  for (int n = 0; n < 24; ++n) hnd.push_back(n);
+  for (int r = 0; r < 3; ++r)
+    for (int h = 0; h < 2; ++h)
+      for (int e = 0; e < 4; ++e) nhd.push_back((h * 3 + r) * 4 + e);
+  const auto expect_hnd = [&](const KernelOutput& output) {
+    EXPECT_TRUE(std::equal(hnd.begin(), hnd.end(), output.O.begin(), output.O.end()));
+  };
+  expect_hnd(load(npy("a.npy", {2, 3, 4}, hnd), shape));
+  expect_hnd(load(npy("b.npy", {1, 2, 3, 4}, hnd), shape));
+  expect_hnd(load(npy("c.npy", {3, 2, 4}, nhd), shape));  // only that fits
+  expect_hnd(load(npy("d.npy", {3, 2, 4}, nhd), shape, Layout::nhd));
+  expect_hnd(load(npy("e.npy", {3, 8}, nhd), shape));  // heads side by side
+  expect_hnd(load(npy("f.npy", {1, 3, 8}, nhd), shape));
+  // One head of a file that has two.
+  Shape one = shape;
+  one.heads = one.kv_heads = 1;
+  OutputFile second;
+  second.path = folder_ / "a.npy";
+  second.head = 1;
+  const KernelOutput head = load_output(second, one);
+  EXPECT_TRUE(std::equal(head.O.begin(), head.O.end(), hnd.begin() + 12, hnd.end()));
+  // One batch of several.
+  std::vector<double> two = hnd;
+  for (double& x : two) x += 100;
+  two.insert(two.end(), hnd.begin(), hnd.end());
+  OutputFile batch;
+  batch.path = npy("g.npy", {2, 2, 3, 4}, two);
+  batch.batch = 1;
+  expect_hnd(load_output(batch, shape));
+}
+
+TEST_F(OutputFiles, NamesOfAnArchive) {
+  const Shape shape{2, 2, 3, 5, 4, 4, DType::float32};
+  const std::vector<double> O(24, 1.5), LSE = {1, 2, 3, 4, 5, 6}, m(6, 0.5), l(6, 2.0);
+  const std::array arrays{
+      OutArray{"o", ElementType::float32, {2, 3, 4}, O}, OutArray{"lse", ElementType::float32, {2, 3}, LSE},
+      OutArray{"m", ElementType::float32, {2, 3, 1}, m}, OutArray{"l", ElementType::float64, {1, 2, 3}, l}};
+  write_npz(folder_ / "all.npz", arrays);
+  const KernelOutput output = load(folder_ / "all.npz", shape);
+  EXPECT_EQ(output.type, DType::float32);
+  expect_all_near(output.LSE, LSE, 0, "lse");
+  expect_all_near(output.m, m, 0, "m");
+  expect_all_near(output.l, l, 0, "l");
+  write_npz(folder_ / "none.npz", std::span(arrays).subspan(1));
+  EXPECT_THAT(refused(folder_ / "none.npz", shape), HasSubstr("one named o"));
+}
+
+TEST_F(OutputFiles, ShapesThatDoNotFitAreRefusedWithBoth) {
+  const Shape shape{2, 2, 3, 5, 4, 4, DType::float32};
+  EXPECT_THAT(refused(npy("h.npy", {2, 4, 3}, std::vector<double>(24)), shape),
+              HasSubstr("found o of shape (2, 4, 3), expected (2, 3, 4): heads, Nq, dv of the problem"));
+  EXPECT_THAT(refused(npy("i.npy", {3, 4}, std::vector<double>(12)), shape), HasSubstr("(2, 3, 4)"));
+  EXPECT_THAT(refused(npy("j.npy", {3, 2, 4}, std::vector<double>(24)), shape, Layout::hnd), HasSubstr("(2, 3, 4)"));
+  EXPECT_THAT(refused(folder_ / "missing.npy", shape), HasSubstr("missing.npy"));
+}
+
+}  // namespace
+}  // namespace flashscope::testing
