@@ -4,12 +4,15 @@
 #include <QMenuBar>
 #include <QScreen>
 
+#include "app/window/docks/compare_panel.h"
 #include "app/window/docks/events_panel.h"
 #include "app/window/docks/first_minutes_panel.h"
+#include "app/window/docks/gallery_panel.h"
 #include "app/window/docks/history_panel.h"
 #include "app/window/docks/kernel_panel.h"
 #include "app/window/docks/log_panel.h"
 #include "app/window/docks/memory_panel.h"
+#include "app/window/docks/numerics_panel.h"
 #include "app/window/docks/problem_panel.h"
 #include "app/window/docks/recipe_panel.h"
 #include "app/window/docks/row_panel.h"
@@ -54,6 +57,9 @@ void MainWindow::make_docks() {
   add_dock("events", "Events", new EventsPanel(this));
   add_dock("history", "History", new HistoryPanel(this));
   add_dock("row", "One row", new RowPanel(this));
+  add_dock("gallery", "Gallery", new GalleryPanel(this));
+  add_dock("compare", "Compare", new ComparePanel(this));
+  add_dock("numerics", "Numerics", new NumericsPanel(this));
   add_dock("runs", "Runs", new RunsPanel(this));
   add_dock("memory", "Memory", new MemoryPanel(this));
   kernel_ = new KernelPanel(this);

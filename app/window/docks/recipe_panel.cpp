@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/window/docks/numerics_box.h"
 #include "app/window/text.h"
 
 namespace flashscope::window {
@@ -179,6 +180,13 @@ RecipePanel::RecipePanel(QWidget* parent) : Panel(parent) {
              &Recipe::numerators);
   add_choice(form, "Mask apply", "select: masked scores become -inf.\nadd: the bias is added, so NaN + -inf = NaN.",
              &Recipe::mask_apply);
+  auto* numerics = new NumericsBox;
+  form->addRow(numerics);
+  connect(numerics, &NumericsBox::edited, this, [this](const Numerics& edited_numerics) {
+    recipe_.numerics = edited_numerics;
+    edited();
+  });
+  show_.push_back([this, numerics] { numerics->show_numerics(recipe_.numerics, shape_.type); });
   add_choice(form, "Defect", "One deliberate mistake, to see what it does", &Recipe::defect);
 
   sentinel_row_ = new QWidget;

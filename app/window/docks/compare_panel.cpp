@@ -1,0 +1,234 @@
+#include "app/window/docks/compare_panel.h"
+
+#include <QEvent>
+#include <QFileDialog>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QListWidget>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QSplitter>
+#include <QTextBrowser>
+#include <QVBoxLayout>
+
+#include "app/window/docks/error_map.h"
+#include "app/window/text.h"
+#include "app/window/theme.h"
+
+namespace flashscope::window {
+
+ComparePanel::ComparePanel(QWidget* parent) : Panel(parent) {
+  load_ = new QPushButton("Load yours...");
+  load_->setObjectName("load");
+  load_->setToolTip("O of your kernel (.npy), or o, lse, m, l (.npz, .safetensors),\nfor the problem that is open");
+  file_ = new QLabel;
+  file_->setWordWrap(true);
+  progress_ = new QProgressBar;
+  progress_->setRange(0, 1000);
+  progress_->setTextVisible(false);
+  progress_->setMaximumHeight(10);
+  cancel_ = new QPushButton("Cancel");
+  cancel_->setObjectName("cancel");
+  auto* top = new QHBoxLayout;
+  top->addWidget(load_);
+  top->addWidget(file_, 1);
+  top->addWidget(progress_, 1);
+  top->addWidget(cancel_);
+  top->setContentsMargins(8, 4, 8, 0);
+
+  text_ = new QTextBrowser;
+  text_->setFrameShape(QFrame::NoFrame);
+  text_->setMinimumHeight(70);
+  map_ = new ErrorMap;
+  list_ = new QListWidget;
+  list_->setObjectName("explanations");
+  list_->setWordWrap(true);
+  list_->setMinimumHeight(60);
+  auto* split = new QSplitter(Qt::Vertical);
+  split->addWidget(text_);
+  split->addWidget(map_);
+  split->addWidget(list_);
+  split->setChildrenCollapsible(false);
+  split->setSizes({150, 170, 130});
+  open_ = new QPushButton("Open this run");
+  open_->setObjectName("open");
+  open_->setToolTip("The run that reproduces your output, at its first row that is not right; undo goes back");
+  auto* bottom = new QHBoxLayout;
+  bottom->addWidget(open_);
+  bottom->addStretch(1);
+  bottom->setContentsMargins(8, 0, 8, 6);
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->addLayout(top);
+  layout->addWidget(split, 1);
+  layout->addLayout(bottom);
+
+  connect(load_, &QPushButton::clicked, this, &ComparePanel::choose_file);
+  connect(cancel_, &QPushButton::clicked, this, [this] {
+    work_.cancel();
+    show_running();
+  });
+  connect(map_, &ErrorMap::chosen, this, &ComparePanel::go_to_row);
+  connect(list_, &QListWidget::currentRowChanged, this, [this](int n) { open_->setEnabled(n >= 0); });
+  connect(list_, &QListWidget::itemActivated, this, [this] { open_explanation(list_->currentRow()); });
+  connect(open_, &QPushButton::clicked, this, [this] { open_explanation(list_->currentRow()); });
+  timer_.setInterval(100);
+  connect(&timer_, &QTimer::timeout, this, &ComparePanel::show_running);
+  show_result();
+  show_running();
+}
+
+void ComparePanel::choose_file() {
+  const QString file = QFileDialog::getOpenFileName(this, "Your kernel's output", {},
+                                                    "Arrays (*.npy *.npz *.safetensors);;All files (*)");
+  if (!file.isEmpty()) load(file.toStdString());
+}
+
+void ComparePanel::load(const std::filesystem::path& file) {
+  if (!problem_) return;
+  path_ = file;
+  done_->store(0);
+  work_.start(
+      [file, problem = problem_, recipe = recipe_, done = done_](const std::stop_token& stop) {
+        // Loading is quick; comparing and trying the mistakes share the bar.
+        const auto part = [&](double from) {
+          return [done, from](std::int64_t n, std::int64_t total) {
+            done->store(from + 0.5 * static_cast<double>(n) / static_cast<double>(std::max<std::int64_t>(1, total)));
+          };
+        };
+        OutputFile wanted;
+        wanted.path = file;
+        const KernelOutput theirs = load_output(wanted, problem->shape(), stop);
+        Result result;
+        result.comparison = std::make_shared<const Comparison>(compare(*problem, recipe, theirs, 0, stop, part(0)));
+        result.explanations = explain(problem, recipe, theirs, *result.comparison, {}, stop, part(0.5));
+        return result;
+      },
+      [this, of = problem_](Result result) {
+        compared_ = of;
+        comparison_ = std::move(result.comparison);
+        explanations_ = std::move(result.explanations);
+        show_result();
+        show_running();
+      },
+      [this](const QString& message) {
+        show_running();
+        emit failed(message);
+      });
+  show_running();
+}
+
+void ComparePanel::show_running() {
+  const bool running = work_.running();
+  progress_->setVisible(running), cancel_->setVisible(running);
+  file_->setVisible(!running), load_->setEnabled(!running && problem_);
+  progress_->setValue(static_cast<int>(1000 * done_->load()));
+  running ? timer_.start() : timer_.stop();
+}
+
+void ComparePanel::show_result() {
+  list_->clear();
+  map_->show_comparison(comparison_, recipe_.Br);
+  open_->setEnabled(false);
+  map_->setVisible(comparison_ != nullptr);
+  for (QWidget* part : {static_cast<QWidget*>(list_), static_cast<QWidget*>(open_)})
+    part->setVisible(!explanations_.empty());
+  const Colours c = colours(palette());
+  if (!comparison_) {
+    text_->setHtml(QString("<p style='color:%1'>Load what your kernel gave for the problem that is open: the rows that "
+                           "are not right are shown here, and the known mistake that reproduces them.</p>")
+                       .arg(c.dim.name()));
+    return;
+  }
+  file_->setText(text(path_.filename().string()));
+  const Comparison& found = *comparison_;
+  const RowCounts total = found.total();
+  const bool rounding = found.right() && size_of(found.precision) == 2 && found.max_error > 0;
+  const auto count = [&](std::int64_t n, const char* what, const QColor& colour) {
+    return n > 0
+               ? QString("&nbsp;&nbsp;<span style='color:%1'><b>%2</b> %3</span>").arg(colour.name(), grouped(n), what)
+               : QString();
+  };
+  QString html =
+      QString(
+          "<p style='margin:0 0 6px 0'><b style='color:%1'>%2</b>%3%4%5%6 <span style='color:%7'>of %8 rows</span></p>")
+          .arg(found.right() ? c.good.name() : c.nan.name(),
+               found.right() ? rounding ? "Right, rounding" : "Right" : "Not right",
+               count(total.right, "right", c.good), count(total.wrong, "wrong", c.accent),
+               count(total.nan, "NaN", c.nan), count(total.inf, "Inf", c.inf), c.dim.name(),
+               grouped(static_cast<std::int64_t>(found.rows.size())));
+  html += QString(
+              "<p style='margin:0 0 6px 0'>Largest error <b>%1</b> against %2, in head %3, row %4. <span "
+              "style='color:%5'>Tolerance %6; "
+              "plain attention in %7 makes %8; error / spread %9.</span></p>")
+              .arg(number(found.max_error), text(found.reference), QString::number(found.worst_head),
+                   QString::number(found.worst_row), c.dim.name(), number(found.tolerance), text(name(found.precision)),
+                   number(found.plain_error), number(found.cells.rms_over_spread(), 3));
+  if (!found.pattern.text.empty())
+    html += QString("<p style='margin:0 0 6px 0'>Where: <b>%1</b></p>").arg(text(found.pattern.text).toHtmlEscaped());
+  if (found.lse) {
+    html += QString("<p style='margin:0 0 6px 0'>LSE%1: %2 right%3%4%5</p>")
+                .arg(found.lse->from_m_and_l ? " (m + ln l)" : "", grouped(found.lse->right),
+                     count(found.lse->wrong, "wrong", c.accent), count(found.lse->nan, "NaN", c.nan),
+                     count(found.lse->plus_inf + found.lse->plus_inf_empty, "+inf: empty or NaN", c.inf));
+  }
+  if (!found.right() && explanations_.empty())
+    html += "<p style='margin:0'>No known mistake, convention or other block size reproduces it.</p>";
+  text_->setHtml(html);
+  const bool tie = std::any_of(explanations_.begin(), explanations_.end(), [](const Explanation& e) { return e.tie; });
+  for (std::size_t n = 0; n < explanations_.size(); ++n) {
+    const Explanation& e = explanations_[n];
+    const bool tied = e.tie || (n == 0 && tie);
+    auto* item = new QListWidgetItem((tied ? "= " : "") + text(flashscope::text(e)), list_);
+    item->setToolTip(text(e.sentence) + (tied ? "\nExplains the output as well as the others marked =" : ""));
+  }
+  if (!explanations_.empty()) list_->setCurrentRow(0);
+}
+
+void ComparePanel::go_to_row(std::int64_t head, std::int64_t row) {
+  emit change([head, row](Document& document) {
+    document.seek_row(head, row);
+    document.pin_row(row, true);
+  });
+}
+
+void ComparePanel::open_explanation(int n) {
+  if (n < 0 || n >= static_cast<int>(explanations_.size())) return;
+  const Explanation& e = explanations_[n];
+  const auto bad =
+      std::find_if(comparison_->rows.begin(), comparison_->rows.end(), [](RowState s) { return s != RowState::right; });
+  const std::int64_t at = bad == comparison_->rows.end() ? 0 : bad - comparison_->rows.begin();
+  emit change([problem = e.problem, recipe = e.recipe](Document& document) {
+    document.join_changes(true);
+    if (document.problem() != problem) document.set_problem(problem);
+    document.set_recipe(recipe);
+    document.join_changes(false);
+  });
+  emit then([head = at / comparison_->shape.Nq, row = at % comparison_->shape.Nq](Document& document) {
+    document.seek_row(head, row);
+    document.pin_row(row, true);
+  });
+}
+
+void ComparePanel::refresh(const Document& document) {
+  const bool other = problem_ != document.problem();
+  problem_ = document.problem();
+  recipe_ = document.recipe();
+  load_->setEnabled(!work_.running());
+  if (other && comparison_) {
+    const bool ours = problem_ == compared_ || std::any_of(explanations_.begin(), explanations_.end(),
+                                                           [&](const Explanation& e) { return e.problem == problem_; });
+    file_->setText(text(path_.filename().string()) + (ours ? "" : " (compared with another problem)"));
+  }
+}
+
+void ComparePanel::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange) {
+    const int row = list_->currentRow();
+    show_result();
+    list_->setCurrentRow(row);
+  }
+  Panel::changeEvent(event);
+}
+
+}  // namespace flashscope::window
