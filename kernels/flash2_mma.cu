@@ -258,14 +258,65 @@ __device__ inline void accumulate(State& s, const Scores& P, u32 v, u32 v_lane) 
   }
 }
 
+// The numbers of a block in the grid and of a thread in its block, read anew in every call: see finish.
+__device__ inline int this_block() {
+  int n;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(n));
+  return n;
+}
+__device__ inline int this_thread() {
+  int n;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(n));
+  return n;
+}
+
 // Row block and head of this thread block. Under a mask the row blocks with the most tiles start first, so that no SM
 // is left alone with a long one; heads whose K and V fit in the L2 together take turns.
 __device__ inline void place(const Arguments& a, int& head, int& i) {
   const int Tr = (a.Nq + BR - 1) / BR;
-  const int n = blockIdx.x, in_group = a.heads_together * Tr, first = n / in_group * a.heads_together;
+  const int n = this_block(), in_group = a.heads_together * Tr, first = n / in_group * a.heads_together;
   const int together = min(a.heads_together, a.heads - first), rest = n % in_group;
   head = first + rest % together;
   i = Tr - 1 - rest / together;
+}
+
+// O / l, LSE = m + ln l, the policy for empty rows; then out through shared memory in whole rows. Finds its place anew:
+// kept in registers through the loop, it made the largest tiles spill.
+__device__ inline void finish(const Arguments& a, const State& s, unsigned char* shared) {
+  const int lane = this_thread() % 32, warp_row = this_thread() / 32 * (16 * kRowTiles);
+  int head, i;
+  place(a, head, i);
+  const int row0 = i * BR, rows = min(BR, a.Nq - row0);
+  const long long out_row = static_cast<long long>(head) * a.Nq + row0;
+#pragma unroll
+  for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int r = warp_row + 16 * t + 8 * half + lane / 4;
+      const float l = quad_sum(s.l[t][half]);
+      bool empty = band_sees_nothing(a, row0 + r);
+      if (KEEP || BIAS) {
+        u32 seen = s.seen[t][half];
+        seen |= __shfl_xor_sync(~0u, seen, 1);
+        seen |= __shfl_xor_sync(~0u, seen, 2);
+        empty = seen == 0;
+      }
+      const bool policy = GUARD != kNoGuard && empty;
+      const float reciprocal = 1 / l;
+#pragma unroll
+      for (int n = 0; n < kOutTiles; ++n) {
+        float x = s.O[t][n][2 * half] * reciprocal, y = s.O[t][n][2 * half + 1] * reciprocal;
+        if (policy) x = y = EMPTY == kNaN ? not_a_number() : 0;
+        *reinterpret_cast<u32*>(shared + OTile::chunk(r, n) + lane % 4 * 4) = pack(x, y);
+      }
+      if (lane % 4 == 0 && r < rows) a.LSE[out_row + r] = policy ? -infinity() : s.power[t][half] * kLn2 + logf(l);
+    }
+  }
+  __syncthreads();
+  u16* O = static_cast<u16*>(a.O) + out_row * DV;
+  for (int chunk = threadIdx.x; chunk < rows * (DV / 8); chunk += kThreads)
+    *reinterpret_cast<uint4*>(O + chunk * 8) =
+        *reinterpret_cast<const uint4*>(shared + OTile::chunk(chunk / (DV / 8), chunk % (DV / 8)));
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS) flash2_mma(const Arguments a) {
@@ -351,39 +402,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS) flash2_mma(co
     recorder.end(a, head, i, block(n));
   }
 
-  // finish: O / l, LSE = m + ln l, the policy for empty rows; then out through shared memory in whole rows.
   wait_for_copies();
   __syncthreads();
-  const long long out_row = static_cast<long long>(head) * a.Nq + row0;
-#pragma unroll
-  for (int t = 0; t < kRowTiles; ++t) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int r = warp_row + 16 * t + 8 * half + lane / 4;
-      const float l = quad_sum(s.l[t][half]);
-      bool empty = band_sees_nothing(a, row0 + r);
-      if (KEEP || BIAS) {
-        u32 seen = s.seen[t][half];
-        seen |= __shfl_xor_sync(~0u, seen, 1);
-        seen |= __shfl_xor_sync(~0u, seen, 2);
-        empty = seen == 0;
-      }
-      const bool policy = GUARD != kNoGuard && empty;
-      const float reciprocal = 1 / l;
-#pragma unroll
-      for (int n = 0; n < kOutTiles; ++n) {
-        float x = s.O[t][n][2 * half] * reciprocal, y = s.O[t][n][2 * half + 1] * reciprocal;
-        if (policy) x = y = EMPTY == kNaN ? not_a_number() : 0;
-        *reinterpret_cast<u32*>(shared + OTile::chunk(r, n) + lane % 4 * 4) = pack(x, y);
-      }
-      if (lane % 4 == 0 && r < rows) a.LSE[out_row + r] = policy ? -infinity() : s.power[t][half] * kLn2 + logf(l);
-    }
-  }
-  __syncthreads();
-  u16* O = static_cast<u16*>(a.O) + out_row * DV;
-  for (int chunk = threadIdx.x; chunk < rows * (DV / 8); chunk += kThreads)
-    *reinterpret_cast<uint4*>(O + chunk * 8) =
-        *reinterpret_cast<const uint4*>(shared + OTile::chunk(chunk / (DV / 8), chunk % (DV / 8)));
+  finish(a, s, shared);
   counter.written(flashscope::gpu::kO, 2ll * rows * DV);
   counter.written(flashscope::gpu::kLSE, 4ll * rows);
   counter.add_to(a.counted);
