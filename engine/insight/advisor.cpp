@@ -1,0 +1,121 @@
+#include "engine/insight/advisor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <tuple>
+
+namespace flashscope {
+namespace {
+
+constexpr std::int64_t kStep = 16, kLargest = 512;
+constexpr std::int64_t kRegistersOfThread = 255;  // CUDA C++ Programming Guide, all compute capabilities here
+
+std::int64_t traffic(const Advice& advice) { return advice.cost.form.bytes.total().total(); }
+std::int64_t flops(const Advice& advice) { return advice.cost.matmul_flops + advice.cost.ragged_flops; }
+
+bool better(const Advice& a, const Advice& b) {
+  const auto key = [](const Advice& one) {
+    return std::tuple(traffic(one), flops(one), one.cost.form.tiles, one.demand.shared_bytes, one.recipe.Br);
+  };
+  return key(a) < key(b);
+}
+
+// 32-bit accumulators of a thread in a warp that owns 16 rows of S and of O.
+std::int64_t accumulators(const Shape& shape, const Recipe& recipe) { return (recipe.Bc + shape.dv) / 2; }
+
+std::string percent(std::int64_t more, std::int64_t than) {
+  const double share = 100 * (static_cast<double>(more) / static_cast<double>(than) - 1);
+  return share >= 10 ? fmt::format("{:.0f} %", share) : fmt::format("{:.2g} %", share);
+}
+
+// The block that decides an algorithm's traffic, and the passes over the sequence that it leaves.
+std::string passes(const SweepProblem& problem, const Recipe& recipe) {
+  const auto blocks = [](std::int64_t n, std::int64_t block) { return (n + block - 1) / block; };
+  return recipe.algorithm == Algorithm::flash2
+             ? fmt::format("K, V for each of {} row blocks", blocks(problem.shape.Nq, recipe.Br))
+             : fmt::format("Q, O, m, l for each of {} column blocks", blocks(problem.shape.Nk, recipe.Bc));
+}
+
+// What stops the next larger block in the direction that would lower the traffic.
+std::string what_stops(const SweepProblem& problem, const Recipe& recipe, const HardwareSheet& device) {
+  Recipe next = recipe;
+  const bool rows = recipe.algorithm == Algorithm::flash2;
+  (rows ? next.Br : next.Bc) += kStep;
+  const std::int64_t size = rows ? next.Br : next.Bc, whole = rows ? problem.shape.Nq : problem.shape.Nk;
+  const std::string what = fmt::format("{} {}", rows ? "Br" : "Bc", size);
+  if (size - kStep >= whole) return "the whole sequence is one block";
+  const std::string limit = why_infeasible(problem.shape, next, device);
+  if (!limit.empty()) return what + " needs " + limit;
+  if (size > kLargest) return fmt::format("no larger {} is considered", rows ? "Br" : "Bc");
+  return what + " costs more";
+}
+
+std::string compared(const Advice& one, const Advice& best) {
+  if (traffic(one) > traffic(best)) return percent(traffic(one), traffic(best)) + " more traffic";
+  if (flops(one) > flops(best)) return "the same traffic, " + percent(flops(one), flops(best)) + " more FLOPs";
+  if (one.cost.form.tiles > best.cost.form.tiles)
+    return fmt::format("the same traffic in {} tiles in place of {}", one.cost.form.tiles, best.cost.form.tiles);
+  if (one.demand.shared_bytes > best.demand.shared_bytes)
+    return fmt::format("the same traffic with {:.1f} KiB more of shared memory",
+                       static_cast<double>(one.demand.shared_bytes - best.demand.shared_bytes) / 1024);
+  return "the same cost";
+}
+
+std::string idle_text(const Advice& one, const HardwareSheet& device) {
+  const std::optional<double> sms = device.value(Quantity::sms);
+  if (!sms || static_cast<double>(one.cost.blocks) >= *sms) return {};
+  return fmt::format("; only {} blocks for {:.0f} SMs", one.cost.blocks, *sms);
+}
+
+}  // namespace
+
+AdviceList advise(const SweepProblem& problem, const Recipe& recipe, const HardwareSheet& device,
+                  std::size_t runners_up) {
+  AdviceList list;
+  std::vector<Advice> all;
+  const auto most = [](std::int64_t n) { return std::min(kLargest, (n + kStep - 1) / kStep * kStep); };
+  Recipe at = recipe;
+  at.sram.reset();
+  for (at.Br = kStep; at.Br <= most(problem.shape.Nq); at.Br += kStep) {
+    for (at.Bc = kStep; at.Bc <= most(problem.shape.Nk); at.Bc += kStep) {
+      ++list.considered;
+      const bool spills = at.algorithm == Algorithm::flash2 && accumulators(problem.shape, at) > kRegistersOfThread;
+      if (spills || limit_broken(problem.shape, at, device) != Limit::none) {
+        ++list.infeasible;
+        continue;
+      }
+      all.push_back({at, sweep_point(problem, at), block_demand(problem.shape, at), {}});
+    }
+  }
+  list.note = fmt::format(
+      "by the formula's traffic in kernel units, under the limits of {} ({} of {} block sizes do not fit); ties by "
+      "FLOPs, "
+      "tiles, shared memory",
+      device.name, list.infeasible, list.considered);
+  if (all.empty()) return list;
+  std::sort(all.begin(), all.end(), better);
+  const Advice& best = all.front();
+  for (std::size_t n = 0; n < all.size() && n <= runners_up; ++n) {
+    Advice one = all[n];
+    one.why = n == 0 ? fmt::format("least traffic: {}; {}", passes(problem, one.recipe),
+                                   what_stops(problem, one.recipe, device))
+                     : compared(one, best);
+    one.why += idle_text(one, device);
+    list.best.push_back(std::move(one));
+  }
+  const std::optional<double> sms = device.value(Quantity::sms);
+  if (!sms) return list;
+  const auto filling = std::find_if(all.begin(), all.end(),
+                                    [&](const Advice& one) { return static_cast<double>(one.cost.blocks) >= *sms; });
+  if (filling == all.end() || filling == all.begin()) return list;
+  Advice one = *filling;
+  one.why = fmt::format("the least traffic with a block for each of {:.0f} SMs: {}, {}", *sms,
+                        passes(problem, one.recipe), compared(one, best));
+  list.fills.push_back(std::move(one));
+  return list;
+}
+
+}  // namespace flashscope
