@@ -12,6 +12,7 @@
 #include "app/command_line/ledger_report.h"
 #include "app/command_line/options.h"
 #include "app/command_line/vary.h"
+#include "engine/insight/advisor.h"
 #include "engine/insight/chart.h"
 #include "engine/insight/sweep.h"
 
@@ -31,7 +32,7 @@ struct Options {
   const HardwareSheet* device = nullptr;
   std::filesystem::path csv, chart;
   std::int64_t memory = std::int64_t{8} << 30;
-  bool json = false;
+  bool advise = false, json = false;
 };
 
 struct Point {
@@ -253,7 +254,7 @@ Chart make_chart(const Options& options, const std::vector<Point>& points) {
   return chart;
 }
 
-Json json_of(const Options& options, const Point& point) {
+Json point_json(const Options& options, const Point& point) {
   const SweepProblem& problem = *point.problem;
   const Schedule schedule(problem.shape, problem.mask, point.recipe, options.memory);
   Json object = {{"vary", Json::object()}};
@@ -278,13 +279,69 @@ Json json_of(const Options& options, const Point& point) {
 void print_points(const Options& options, const std::vector<Point>& points) {
   const char* before = "{\n  \"points\": [\n";
   for (const Point& point : points) {
-    fmt::print("{}{}", before, json_of(options, point).dump());
+    fmt::print("{}{}", before, point_json(options, point).dump());
     before = ",\n";
   }
   fmt::print("\n  ]\n}}\n");
 }
 
+// ---- --advise
+
+Json advice_json(const Advice& one) {
+  return {{"recipe", json_of(one.recipe)},
+          {"elements", json_of(one.cost.form.elements)},
+          {"bytes", json_of(one.cost.form.bytes)},
+          {"shared_bytes", one.demand.shared_bytes},
+          {"blocks", one.cost.blocks},
+          {"masked_flops", one.cost.masked_flops},
+          {"ragged_flops", one.cost.ragged_flops},
+          {"why", one.why}};
+}
+
+int advise_blocks(const Options& options) {
+  if (!options.device) throw UsageError("--advise: --device-sheet NAME is needed");
+  if (!options.varied.empty()) throw UsageError("--advise tries block sizes of its own: not together with --vary");
+  const Shape shape = shape_of(options.parts.shape);
+  const Recipe recipe = recipe_of(options.parts.kernel, shape);
+  if (recipe.algorithm == Algorithm::standard) throw UsageError("--advise: standard attention has no block sizes");
+  const Interrupt interrupt;
+  const SweepProblem problem =
+      sweep_problem(shape, mask_of(options.parts.mask, shape, options.memory), interrupt.token());
+  if (!has_closed_form(problem.mask, recipe))
+    throw UsageError("--advise: --skip all with a mask from a file has no closed form; --skip geometry has");
+  const AdviceList list = advise(problem, recipe, *options.device);
+  if (options.json) {
+    Json best = Json::array(), fills = Json::array();
+    for (const Advice& one : list.best) best.push_back(advice_json(one));
+    for (const Advice& one : list.fills) fills.push_back(advice_json(one));
+    print_json({{"sheet", options.device->name},
+                {"advice", best},
+                {"fills_the_device", fills},
+                {"considered", list.considered},
+                {"infeasible", list.infeasible},
+                {"judged", list.note}});
+    return kDone;
+  }
+  fmt::print("{}\n{}\n\n", recipe_text(shape, recipe), conventions(recipe, problem.mask));
+  if (list.best.empty()) {
+    fmt::print("No block sizes fit {}.\n", options.device->name);
+    return kDone;
+  }
+  Table table;
+  table.line({"", "br", "bc", "bytes", "shared memory", "blocks", "why"});
+  const auto line = [&](const char* what, const Advice& one) {
+    table.line({what, std::to_string(one.recipe.Br), std::to_string(one.recipe.Bc),
+                grouped(one.cost.form.bytes.total().total()), bytes_text(one.demand.shared_bytes),
+                grouped(one.cost.blocks), one.why});
+  };
+  for (std::size_t n = 0; n < list.best.size(); ++n) line(n == 0 ? "best" : "runner-up", list.best[n]);
+  for (const Advice& one : list.fills) line("fills it", one);
+  fmt::print("{}\n  judged {}\n", table.text(), list.note);
+  return kDone;
+}
+
 int sweep(Options& options) {
+  if (options.advise) return advise_blocks(options);
   if (options.varied.empty()) throw UsageError("--vary NAME=VALUES is needed, as in --vary sram=12500,25000");
   for (std::size_t v = 0; v < options.varied.size(); ++v) {
     const std::string& name = options.varied[v].name;
@@ -327,6 +384,7 @@ void add_sweep(Command& command) {
   command.path("--chart", "SVG of the elements against the last --vary of numbers", options->chart);
   command.option("--device-sheet", "NAME", "limits and bandwidth of a GPU: A100 80GB, H200, RTX 4090 ...",
                  [options](const std::string& word) { options->device = &sheet_named(word); });
+  command.flag("--advise", options->advise, "the best Br and Bc for the shape and --device-sheet, and why");
   command.group("Options");
   command.flag("--json", options->json, "one JSON object on standard output");
   add_memory(command, options->memory);

@@ -141,6 +141,29 @@ TEST_F(SweepCommand, TableCsvAndChartSayWhereNumbersComeFrom) {
   EXPECT_THAT(picture, testing::HasSubstr(">counted<"));
 }
 
+TEST_F(SweepCommand, AdviceNamesTheBestAndWhy) {
+  const std::string problem = "--n 4096 --d 64 --dtype float16 --causal --device-sheet H200 ";
+  const json object = run_json("sweep --advise " + problem);
+  ASSERT_EQ(object["advice"].size(), 5u);
+  std::int64_t last = 0;
+  for (const json& one : object["advice"]) {
+    EXPECT_GE(one["bytes"]["total"], last);
+    last = one["bytes"]["total"];
+    EXPECT_FALSE(one["why"].get<std::string>().empty());
+  }
+  const json& best = object["advice"][0];
+  const json alone = run_json("count --n 4096 --d 64 --dtype float16 --causal --br " + best["recipe"]["br"].dump() +
+                              " --bc " + best["recipe"]["bc"].dump());
+  EXPECT_EQ(alone["bytes"]["total"], best["bytes"]["total"]);
+  const Result text = run("sweep --advise " + problem);
+  EXPECT_EQ(text.code, 0);
+  EXPECT_THAT(text.out, testing::HasSubstr("best"));
+  EXPECT_THAT(text.out, testing::HasSubstr("limits of H200"));
+  expect_refused("sweep --advise --n 8 --d 4", "--device-sheet");
+  expect_refused("sweep --advise --vary br=1 --n 8 --d 4 --device-sheet H200", "--vary");
+  expect_refused("sweep --advise --algorithm standard --n 8 --d 4 --device-sheet H200", "standard");
+}
+
 TEST_F(SweepCommand, BadInputIsRefused) {
   expect_refused("sweep --n 8 --d 4", "--vary");
   expect_refused("sweep --n 8 --d 4 --vary", "--vary");
