@@ -15,6 +15,7 @@
 #include "app/window/command_palette.h"
 #include "app/window/device_bar.h"
 #include "app/window/docks/log_panel.h"
+#include "app/window/explorer/explorer_window.h"
 #include "app/window/overlay_bar.h"
 #include "app/window/stage_widget.h"
 #include "app/window/text.h"
@@ -66,6 +67,8 @@ MainWindow::MainWindow(const std::filesystem::path& file)
   stage_ = new StageWidget(document_, this);
   setCentralWidget(stage_);
   overlay_ = new OverlayBar(stage_);
+  explorer_ = new ExplorerWindow(this);
+  connect(explorer_, &ExplorerWindow::change, this, &MainWindow::apply);
   make_docks();
   make_actions();
   transport_ = new TransportBar(actions_, this);
@@ -170,6 +173,7 @@ void MainWindow::refresh() {
 void MainWindow::refresh_panels() {
   for (const auto& [dock, panel] : docks_)
     if (panel->isVisible()) panel->refresh(document_);
+  if (explorer_ && explorer_->isVisible()) explorer_->refresh(document_);
 }
 
 void MainWindow::follow_problem() {

@@ -23,6 +23,7 @@ namespace flashscope::window {
 class CommandPalette;
 class DeviceBar;
 class KernelPanel;
+class ExplorerWindow;
 class LogPanel;
 class OverlayBar;
 class StageWidget;
@@ -87,6 +88,7 @@ class MainWindow : public QMainWindow {
   QDockWidget* add_dock(const QString& id, const QString& title, Panel* panel);
   void default_layout();
   void show_only_stage(bool on);
+  void show_explorer();
   void load_settings();
   void save_settings();
   void set_theme(bool dark);
@@ -132,6 +134,7 @@ class MainWindow : public QMainWindow {
   KernelPanel* kernel_ = nullptr;
   TransportBar* transport_ = nullptr;
   CommandPalette* palette_ = nullptr;
+  ExplorerWindow* explorer_ = nullptr;
   LogPanel* log_ = nullptr;
   QMenu* recent_menu_ = nullptr;
   std::vector<std::pair<QDockWidget*, Panel*>> docks_;

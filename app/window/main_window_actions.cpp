@@ -138,6 +138,8 @@ void MainWindow::make_view_actions() {
                  [dock = dock] { dock->show(), dock->raise(); });
     ++number;
   }
+  actions_.add("view.explorer", "View", "E&xplorer", "Ctrl+E",
+               "How block size, budget, length and hardware decide the traffic", [this] { show_explorer(); });
   actions_.add_check("view.dark", "View", "&Dark", "Ctrl+T", "Dark or light", dark_,
                      [this](bool on) { set_theme(on); });
   actions_.add_check("view.animate", "View", "&Animate transfers", "A", "Never delays a step", true,
@@ -211,7 +213,7 @@ void MainWindow::make_menus() {
   QMenu* view = menuBar()->addMenu("&View");
   for (const auto& [dock, panel] : docks_) view->addAction(actions_["view." + dock->objectName()]);
   view->addSeparator();
-  fill(view, {"view.dark", "view.animate"});
+  fill(view, {"view.explorer", "", "view.dark", "view.animate"});
   QMenu* speed = view->addMenu("Animation &speed");
   for (const float value : kSpeeds) speed->addAction(actions_[QString("view.speed.%1").arg(value)]);
   QMenu* map = view->addMenu("&Map colour");

@@ -19,6 +19,7 @@
 #include "app/window/docks/runs_panel.h"
 #include "app/window/docks/timeline_panel.h"
 #include "app/window/docks/traffic_panel.h"
+#include "app/window/explorer/explorer_window.h"
 #include "app/window/main_window.h"
 #include "app/window/stage_widget.h"
 #include "app/window/theme.h"
@@ -93,6 +94,13 @@ void MainWindow::default_layout() {
   if (roomy) docks_[kFirst].first->raise();
   resizeDocks({docks_[0].first}, {roomy ? 430 : 320}, Qt::Horizontal);
   if (roomy) resizeDocks({docks_[0].first, docks_[kFirst].first}, {height() * 6 / 10, height() * 4 / 10}, Qt::Vertical);
+}
+
+void MainWindow::show_explorer() {
+  explorer_->refresh(document_);
+  explorer_->show();
+  explorer_->raise();
+  explorer_->activateWindow();
 }
 
 void MainWindow::show_only_stage(bool on) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 #include "support.h"
 
@@ -182,6 +185,38 @@ TEST(Curves, against_d_and_under_a_mask_from_a_file) {
   problem.recipe.skip = Skip::all;
   expect_drawable(traffic_against_n(problem, 256, 2048));  // structural masks alone have a size of any N
   expect_drawable(saving_chart(problem));
+}
+
+// tests/baselines/charts: FLASHSCOPE_UPDATE_BASELINES=1 draws them anew; look at each before you commit it.
+TEST(Curves, pictures_are_as_they_were) {
+  CurveProblem problem = problem_of(4096, 64);
+  CurveProblem causal = problem;
+  causal.mask.causal = Causal::top_left;
+  CurveProblem interview = problem_of(8192, 128, Units::kernel);
+  const std::vector<Chart> charts{
+      traffic_against_n(problem, 256, 1 << 20),
+      traffic_against_budget(problem, 2048, 1 << 18),
+      traffic_against_d(problem),
+      orders_chart(problem),
+      unfused_chart(problem),
+      saving_chart(causal),
+      footprint_chart(interview),
+      roofline(sheet_named("A100 80GB"), DType::float16,
+               {roofline_point(interview, Algorithm::standard), roofline_point(interview, Algorithm::flash1),
+                roofline_point(interview, Algorithm::flash2)})};
+  for (const Chart& chart : charts) {
+    const std::string path = source_path("tests/baselines/charts/" + chart.name + ".svg");
+    const std::string picture = svg(chart);
+    if (std::getenv("FLASHSCOPE_UPDATE_BASELINES")) {
+      std::ofstream(path, std::ios::binary) << picture;
+      continue;
+    }
+    std::ifstream file(path, std::ios::binary);
+    const std::string expected{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_FALSE(expected.empty()) << path;
+    // Not EXPECT_EQ: it would print both.
+    EXPECT_TRUE(picture == expected) << chart.name << " is drawn another way";
+  }
 }
 
 TEST(ChartData, ticks_are_round_and_texts_short) {

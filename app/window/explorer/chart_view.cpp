@@ -1,0 +1,131 @@
+#include "app/window/explorer/chart_view.h"
+
+#include <cmath>
+#include <limits>
+
+#include "app/window/text.h"
+#include "app/window/theme.h"
+
+namespace flashscope::window {
+
+void ChartView::show_chart(Chart chart) {
+  chart_ = std::move(chart);
+  redraw();
+}
+
+QString ChartView::csv_text() const { return text(csv(chart_)); }
+QString ChartView::file_name() const { return text(chart_.name); }
+
+void ChartView::show_all() {
+  const auto [x0, x1] = extent(chart_, true);
+  const auto [y0, y1] = extent(chart_, false);
+  whole_x_ = QCPRange(x0, x1), whole_y_ = QCPRange(y0, y1);
+  plot()->xAxis->setRange(whole_x_);
+  plot()->yAxis->setRange(whole_y_);
+}
+
+void ChartView::redraw() {
+  QCustomPlot* plot = this->plot();
+  const bool zoomed = plot->xAxis->range() != whole_x_ || plot->yAxis->range() != whole_y_;
+  const bool same_axes = plot->xAxis->label() == text(chart_.x.label) && plot->yAxis->label() == text(chart_.y.label);
+  plot->clearPlottables();
+  for (int n = plot->itemCount() - 1; n >= 0; --n) {
+    if (qobject_cast<QCPItemText*>(plot->item(n)) || plot->item(n)->property("mark").isValid())
+      plot->removeItem(plot->item(n));
+  }
+  set_heading(text(chart_.title));
+  QStringList notes;
+  for (const std::string& note : chart_.notes) notes << text(note);
+  set_notes(notes);
+  show_axes(chart_.x, chart_.y);
+  for (const ChartSeries& series : chart_.series)
+    series.style == SeriesStyle::bars ? add_bars(series) : add_series(series);
+  int number = 0;
+  for (const ChartMark& mark : chart_.marks) add_mark(mark, number++);
+  plot->legend->setVisible(chart_.series.size() > 1);
+  plot->axisRect()->insetLayout()->setInsetAlignment(0, Qt::AlignRight | Qt::AlignTop);
+  if (!zoomed || !same_axes) show_all();
+  plot->replot(QCustomPlot::rpQueuedReplot);
+}
+
+void ChartView::add_series(const ChartSeries& series) {
+  QCPGraph* graph = plot()->addGraph();
+  const QColor colour(text(chart_colour(series.colour, dark())));
+  graph->setName(text(series.name + "  [" + series.origin + "]"));
+  QPen pen(colour, 2);
+  if (series.style == SeriesStyle::guide) pen.setStyle(Qt::DashLine), pen.setWidthF(1.5);
+  graph->setPen(pen);
+  graph->setAntialiased(true);
+  if (series.style == SeriesStyle::points) {
+    graph->setLineStyle(QCPGraph::lsNone);
+    graph->setScatterStyle(QCPScatterStyle(QCPScatterStyle::ssDisc, colour, 10));
+  }
+  graph->setData({series.x.begin(), series.x.end()}, {series.y.begin(), series.y.end()});
+}
+
+void ChartView::add_bars(const ChartSeries& series) {
+  auto* bars = new QCPBars(plot()->xAxis, plot()->yAxis);
+  const QColor colour(text(chart_colour(series.colour, dark())));
+  bars->setName(text(series.name + "  [" + series.origin + "]"));
+  bars->setBrush(colour);
+  bars->setPen(Qt::NoPen);
+  bars->setWidth(0.6);
+  bars->setData({series.x.begin(), series.x.end()}, {series.y.begin(), series.y.end()});
+  for (std::size_t n = 0; n < series.x.size(); ++n) {
+    auto* label = new QCPItemText(plot());
+    label->setText(text(value_text(series.y[n], chart_.y)));
+    label->setColor(colours(palette()).text);
+    label->setFont(font());
+    label->setPositionAlignment(Qt::AlignHCenter | Qt::AlignBottom);
+    label->position->setCoords(series.x[n], series.y[n]);
+  }
+}
+
+void ChartView::add_mark(const ChartMark& mark, int number) {
+  const Colours c = colours(palette());
+  auto* line = new QCPItemStraightLine(plot());
+  line->setProperty("mark", true);
+  line->setPen(QPen(c.text, 1, Qt::DotLine));
+  line->point1->setCoords(mark.vertical ? mark.at : 1, mark.vertical ? 1 : mark.at);
+  line->point2->setCoords(mark.vertical ? mark.at : 2, mark.vertical ? 2 : mark.at);
+  auto* label = new QCPItemText(plot());
+  label->setText(text(mark.label));
+  label->setColor(c.text);
+  label->setFont(font());
+  label->setPadding(QMargins(4, 1, 4, 1));
+  label->setBrush(QBrush(c.base));
+  label->setPositionAlignment(Qt::AlignLeft | Qt::AlignBottom);
+  label->position->setTypeX(QCPItemPosition::ptPlotCoords);
+  label->position->setTypeY(mark.vertical ? QCPItemPosition::ptAxisRectRatio : QCPItemPosition::ptPlotCoords);
+  label->position->setCoords(mark.vertical ? mark.at : extent(chart_, true).first,
+                             mark.vertical ? 0.98 - 0.06 * number : mark.at);
+}
+
+QString ChartView::values_at(QPointF pixel) {
+  if (!chart_.x.categories.empty()) {
+    const double x = plot()->xAxis->pixelToCoord(pixel.x());
+    const auto n = static_cast<std::size_t>(std::max(0.0, std::round(x)));
+    if (n >= chart_.x.categories.size()) return {};
+    QString line = text(chart_.x.categories[n]);
+    for (const ChartSeries& series : chart_.series)
+      if (n < series.y.size()) line += ": " + text(value_text(series.y[n], chart_.y));
+    return line;
+  }
+  // Each line at its point nearest to the pointer; a single point only where the pointer is near it.
+  QStringList parts;
+  for (const ChartSeries& series : chart_.series) {
+    double nearest = std::numeric_limits<double>::infinity();
+    std::size_t at = 0;
+    for (std::size_t n = 0; n < series.x.size(); ++n) {
+      const double distance = std::abs(plot()->xAxis->coordToPixel(series.x[n]) - pixel.x());
+      if (distance < nearest) nearest = distance, at = n;
+    }
+    if (series.x.empty() || (series.style == SeriesStyle::points && nearest > 12)) continue;
+    const QString value = text(value_text(series.y[at], chart_.y));
+    if (parts.isEmpty()) parts << text(value_text(series.x[at], chart_.x)) + ":";
+    parts << text(series.name) + " " + value;
+  }
+  return parts.join("   ");
+}
+
+}  // namespace flashscope::window

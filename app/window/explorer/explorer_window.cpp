@@ -1,0 +1,304 @@
+#include "app/window/explorer/explorer_window.h"
+
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QPushButton>
+#include <QSplitter>
+#include <QTabWidget>
+#include <QTableWidget>
+#include <QVBoxLayout>
+#include <cmath>
+
+#include "app/gpu_child.h"
+#include "app/window/explorer/chart_view.h"
+#include "app/window/explorer/explorer_controls.h"
+#include "app/window/text.h"
+
+namespace flashscope::window {
+namespace {
+
+QTableWidget* make_table(const QStringList& columns, const char* object_name) {
+  auto* table = new QTableWidget(0, static_cast<int>(columns.size()));
+  table->setObjectName(object_name);
+  table->setHorizontalHeaderLabels(columns);
+  table->setEditTriggers(QAbstractItemView::NoEditTriggers);
+  table->setSelectionBehavior(QAbstractItemView::SelectRows);
+  table->verticalHeader()->hide();
+  table->horizontalHeader()->setStretchLastSection(true);
+  table->setWordWrap(true);
+  return table;
+}
+
+void set_row(QTableWidget* table, int row, const QStringList& cells) {
+  for (int n = 0; n < cells.size(); ++n) {
+    auto* item = new QTableWidgetItem(cells[n]);
+    item->setToolTip(cells[n]);
+    table->setItem(row, n, item);
+  }
+}
+
+QString figure_text(Quantity quantity, double value) {
+  if (unit(quantity) == "bytes") return short_bytes(static_cast<std::int64_t>(value));
+  if (unit(quantity) == "bytes/s")
+    return value >= 1e12 ? QString("%1 TB/s").arg(value / 1e12) : QString("%1 GB/s").arg(value / 1e9);
+  if (unit(quantity) == "FLOP/s") return QString("%1 TFLOP/s").arg(value / 1e12);
+  return grouped(static_cast<std::int64_t>(value));
+}
+
+// N from an octave or more below the problem to 2^20.
+std::pair<std::int64_t, std::int64_t> lengths(const Shape& shape) {
+  return {std::min<std::int64_t>(256, std::max<std::int64_t>(shape.Nq / 4, 1)),
+          std::max<std::int64_t>(std::int64_t{1} << 20, shape.Nq)};
+}
+
+}  // namespace
+
+ExplorerWindow::ExplorerWindow(QWidget* parent) : QWidget(parent, Qt::Window), work_(this), looking_(this) {
+  setObjectName("explorer");
+  setWindowTitle("Explorer - flashscope");
+  controls_ = new ExplorerControls;
+  controls_->setMinimumWidth(300);
+  tabs_ = new QTabWidget;
+  tabs_->setDocumentMode(true);
+  tabs_->setUsesScrollButtons(true);
+  message_ = new QLabel;
+  message_->setWordWrap(true);
+  message_->hide();
+
+  map_ = new MapView;
+  pages_.emplace_back(Page::map, map_);
+  tabs_->addTab(map_, "Map");
+  tabs_->setTabToolTip(0, "Br x Bc");
+  connect(map_, &MapView::chosen, this, &ExplorerWindow::open_recipe);
+  add_chart(Page::n, "N", "Traffic against the sequence length");
+  add_chart(Page::budget, "M", "Traffic against the on-chip budget; break-even");
+  add_chart(Page::d, "d", "Traffic against the head dimension");
+  add_chart(Page::roofline, "Roofline", "Balance point, and each algorithm at its intensity");
+  add_chart(Page::orders, "Orders", "The loop orders at the same footprint");
+  add_chart(Page::unfused, "Unfused", "Standard attention with passes of their own");
+  add_chart(Page::saving, "Saving", "Tiling and tiles that are not visited");
+  add_chart(Page::footprint, "Footprint", "What must be held in HBM");
+
+  auto* advice_page = new QWidget;
+  auto* advice_layout = new QVBoxLayout(advice_page);
+  advice_ = make_table({"", "Br", "Bc", "traffic [formula]", "shared memory", "blocks", "why"}, "advice");
+  advice_note_ = new QLabel;
+  advice_note_->setWordWrap(true);
+  auto* open = new QPushButton("Open in the stepper");
+  connect(open, &QPushButton::clicked, this, [this] {
+    const int row = advice_->currentRow();
+    if (row >= 0) open_recipe(advice_->item(row, 1)->text().toLongLong(), advice_->item(row, 2)->text().toLongLong());
+  });
+  connect(advice_, &QTableWidget::cellDoubleClicked, open, &QPushButton::click);
+  advice_layout->addWidget(advice_, 1);
+  advice_layout->addWidget(open, 0, Qt::AlignLeft);
+  advice_layout->addWidget(advice_note_);
+  pages_.emplace_back(Page::advice, advice_page);
+  tabs_->addTab(advice_page, "Advice");
+  hardware_ = make_table({"", "value", "source"}, "hardware");
+  pages_.emplace_back(Page::hardware, hardware_);
+  tabs_->addTab(hardware_, "Hardware");
+
+  auto* splitter = new QSplitter;
+  splitter->addWidget(controls_);
+  splitter->addWidget(tabs_);
+  splitter->setStretchFactor(1, 1);
+  splitter->setCollapsible(1, false);
+  splitter->setSizes({320, 900});
+  auto* layout = new QVBoxLayout(this);
+  layout->addWidget(message_);
+  layout->addWidget(splitter, 1);
+  resize(1180, 680);
+  connect(controls_, &ExplorerControls::edited, this, &ExplorerWindow::update_page);
+  connect(tabs_, &QTabWidget::currentChanged, this, &ExplorerWindow::update_page);
+}
+
+void ExplorerWindow::add_chart(Page page, const QString& title, const QString& tip) {
+  auto* view = new ChartView;
+  pages_.emplace_back(page, view);
+  tabs_->setTabToolTip(tabs_->addTab(view, title), tip);
+}
+
+void ExplorerWindow::showEvent(QShowEvent* event) {
+  QWidget::showEvent(event);
+  look_for_devices();
+  update_page();
+}
+
+void ExplorerWindow::look_for_devices() {
+  if (std::exchange(looked_, true)) return;
+  looking_.start(
+      [](const std::stop_token&) { return gpu_status(); },
+      [this](const gpu::GpuStatus& status) {
+        for (const gpu::GpuDevice& device : status.devices) {
+          controls_->add_device(sheet_of_device(
+              {device.name, device.major, device.minor, device.limits.sms, device.limits.shared_bytes_per_block,
+               device.limits.shared_bytes_per_sm, device.limits.l2_bytes, device.memory_bytes}));
+        }
+      },
+      [](const QString&) {});
+}
+
+void ExplorerWindow::refresh(const Document& document) {
+  if (!document.problem()) return;
+  const bool moved = document.recipe() != stepper_;
+  stepper_ = document.recipe();
+  controls_->follow(document.problem()->shape(), document.problem()->mask, document.recipe());
+  if (moved && !controls_->follows()) update_page();
+}
+
+void ExplorerWindow::open_recipe(std::int64_t Br, std::int64_t Bc) {
+  Recipe recipe = stepper_;
+  const Recipe& explored = controls_->state().problem.recipe;
+  recipe.Br = Br, recipe.Bc = Bc, recipe.sram.reset();
+  if (recipe.algorithm != explored.algorithm) {
+    recipe.algorithm = explored.algorithm;
+    recipe.normalise.reset();
+  }
+  controls_->choose_blocks(Br, Bc);
+  emit change([recipe](Document& document) { document.set_recipe(recipe); });
+}
+
+void ExplorerWindow::update_page() {
+  if (!isVisible()) return;
+  if (work_.running()) {
+    again_ = true;
+    return;
+  }
+  again_ = false;
+  const auto found = std::find_if(pages_.begin(), pages_.end(),
+                                  [this](const auto& page) { return page.second == tabs_->currentWidget(); });
+  const Page page = found->first;
+  if (page == Page::hardware) return show_hardware();
+  const ExplorerState state = controls_->state();
+  std::optional<BlockSizes> stepper;
+  if (stepper_.algorithm == state.problem.recipe.algorithm) stepper = BlockSizes{stepper_.Br, stepper_.Bc};
+  work_.start([page, state, known = known_,
+               stepper](const std::stop_token& stop) { return compute(page, state, known, stepper, stop); },
+              [this, page](Result result) {
+                take(page, std::move(result));
+                if (again_) update_page();
+              },
+              [this](const QString& why) {
+                message_->setText(why);
+                message_->show();
+                if (again_) update_page();
+              });
+}
+
+ExplorerWindow::Result ExplorerWindow::compute(Page page, const ExplorerState& state,
+                                               std::shared_ptr<const SweepProblem> known,
+                                               const std::optional<BlockSizes>& stepper, const std::stop_token& stop) {
+  const CurveProblem& problem = state.problem;
+  check(problem.recipe, problem.shape);
+  if (page == Page::map || page == Page::advice) {
+    if (!has_closed_form(problem.mask, problem.recipe))
+      return std::string("--skip all with a mask from a file has no closed form: choose skip geometry in the stepper.");
+    if (!known || known->shape != problem.shape || known->mask != problem.mask)
+      known = std::make_shared<const SweepProblem>(sweep_problem(problem.shape, problem.mask, stop));
+    const HardwareSheet* device = state.device ? &*state.device : nullptr;
+    if (page == Page::map) {
+      MapData data{known, problem.recipe, state.selection, state.Br, state.Bc, state.device, {}, stepper};
+      data.map = sweep_map(*known, problem.recipe, state.Br, state.Bc, state.selection, device, 0, stop);
+      return data;
+    }
+    if (!device) return std::string("Advice is for a device: choose one under Hardware.");
+    if (problem.recipe.algorithm == Algorithm::standard)
+      return std::string("Standard attention has no block sizes to advise on: choose an order.");
+    return advise(*known, problem.recipe, *device);
+  }
+  const auto [first, last] = lengths(problem.shape);
+  switch (page) {
+    case Page::n:
+      return traffic_against_n(problem, first, last);
+    case Page::budget:
+      return traffic_against_budget(problem, 1024, std::int64_t{1} << 19);
+    case Page::d:
+      return traffic_against_d(problem);
+    case Page::orders:
+      return orders_chart(problem);
+    case Page::unfused:
+      return unfused_chart(problem);
+    case Page::saving:
+      return saving_chart(problem);
+    case Page::footprint:
+      return footprint_chart(problem);
+    case Page::roofline:
+      if (!state.device) return std::string("A roofline is a device's: choose one under Hardware.");
+      return roofline(*state.device, problem.shape.type,
+                      {roofline_point(problem, Algorithm::standard), roofline_point(problem, Algorithm::flash1),
+                       roofline_point(problem, Algorithm::flash2)});
+    case Page::map:
+    case Page::advice:
+    case Page::hardware:
+      break;
+  }
+  return std::monostate();
+}
+
+void ExplorerWindow::take(Page page, Result result) {
+  message_->hide();
+  if (const auto* words = std::get_if<std::string>(&result)) {
+    message_->setText(text(*words));
+    message_->show();
+  }
+  if (auto* data = std::get_if<MapData>(&result)) {
+    known_ = data->problem;
+    map_->show_map(std::move(*data));
+  }
+  if (auto* chart = std::get_if<Chart>(&result)) {
+    for (const auto& [kind, widget] : pages_)
+      if (kind == page) static_cast<ChartView*>(widget)->show_chart(std::move(*chart));
+  }
+  if (auto* list = std::get_if<AdviceList>(&result)) show_advice(*list);
+}
+
+void ExplorerWindow::show_advice(const AdviceList& list) {
+  advice_->setRowCount(0);
+  const auto add = [this](const QString& what, const Advice& one) {
+    const int row = advice_->rowCount();
+    advice_->insertRow(row);
+    set_row(advice_, row,
+            {what, QString::number(one.recipe.Br), QString::number(one.recipe.Bc),
+             short_bytes(one.cost.form.bytes.total().total()), short_bytes(one.demand.shared_bytes),
+             grouped(one.cost.blocks), text(one.why)});
+  };
+  for (std::size_t n = 0; n < list.best.size(); ++n) add(n == 0 ? "best" : "runner-up", list.best[n]);
+  for (const Advice& one : list.fills) add("fills it", one);
+  for (int column = 0; column + 1 < advice_->columnCount(); ++column) advice_->resizeColumnToContents(column);
+  advice_->resizeRowsToContents();
+  if (advice_->rowCount() > 0) advice_->setCurrentCell(0, 0);
+  advice_note_->setText((list.best.empty() ? "Nothing fits; judged " : "Judged ") + text(list.note) + ".");
+}
+
+void ExplorerWindow::show_hardware() {
+  message_->hide();
+  hardware_->setRowCount(0);
+  const std::optional<HardwareSheet>& device = controls_->state().device;
+  if (!device) {
+    message_->setText("No device is chosen: nothing is infeasible, and there is no roofline.");
+    message_->show();
+    return;
+  }
+  const auto add = [this](const QStringList& cells) {
+    hardware_->insertRow(hardware_->rowCount());
+    set_row(hardware_, hardware_->rowCount() - 1, cells);
+  };
+  add({"device", text(device->name), ""});
+  add({"compute capability", text(device->compute_capability), ""});
+  for (int n = 0; n < kQuantities; ++n) {
+    const auto quantity = static_cast<Quantity>(n);
+    const std::optional<Figure>& figure = (*device)[quantity];
+    add({text(name(quantity)), figure ? figure_text(quantity, figure->value) : "absent",
+         figure ? text(figure->source) : "no source gives it"});
+  }
+  const DType type = controls_->state().problem.shape.type;
+  const std::optional<double> ridge = balance(*device, type);
+  add({"balance point, " + text(name(peak_quantity(type))),
+       ridge ? QString("%1 FLOP/byte").arg(*ridge, 0, 'f', 1) : "absent", "peak / bandwidth"});
+  hardware_->resizeColumnToContents(0);
+  hardware_->resizeColumnToContents(1);
+}
+
+}  // namespace flashscope::window

@@ -1,0 +1,53 @@
+// The sweep map: Br up, Bc across, coloured by one measure. Cells that a device cannot run are hatched; the stepper's
+// recipe and the least value that fits are marked; a click names a recipe.
+#pragma once
+
+#include "app/window/explorer/plot_panel.h"
+#include "engine/insight/sweep.h"
+
+namespace flashscope::window {
+
+// A map with what it was made from.
+struct MapData {
+  std::shared_ptr<const SweepProblem> problem;
+  Recipe recipe;  // Br and Bc aside
+  Selection selection;
+  AxisRange Br, Bc;
+  std::optional<HardwareSheet> device;
+  SweepMap map;
+  std::optional<BlockSizes> stepper;  // where the stepper is, if it has this order
+};
+
+class MapView : public PlotPanel {
+  Q_OBJECT
+
+ public:
+  explicit MapView(QWidget* parent = nullptr);
+  void show_map(MapData data);
+  const MapData& data() const { return data_; }
+  QString csv_text() const override;
+  QString file_name() const override { return "sweep-map"; }
+  // Of the cell under a place of the plot: Br, Bc.
+  std::optional<BlockSizes> cell_at(QPointF pixel) const;
+
+ signals:
+  void chosen(std::int64_t Br, std::int64_t Bc);
+
+ protected:
+  QString values_at(QPointF pixel) override;
+  void show_all() override;
+  void redraw() override;
+
+ private:
+  class Hatch;
+  std::optional<std::pair<std::size_t, std::size_t>> index_at(QPointF pixel) const;  // row, column
+
+  MapData data_;
+  QCPColorMap* colour_map_ = nullptr;
+  QCPColorScale* scale_ = nullptr;
+  Hatch* hatch_ = nullptr;
+  QCPGraph *stepper_ = nullptr, *best_ = nullptr;
+  QPoint pressed_;
+};
+
+}  // namespace flashscope::window
