@@ -43,6 +43,37 @@ Window parse_window(std::string_view where, std::string_view text) {
           parse_integer(where, text.substr(comma + 1), 0, kLargest)};
 }
 
+// "5,7,9"
+template <class Read>
+auto list_of(std::string_view text, Read read) {
+  std::vector<decltype(read(text))> values;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    values.push_back(read(text.substr(0, comma)));
+    if (comma == text.npos) return values;
+    text.remove_prefix(comma + 1);
+  }
+}
+std::vector<double> numbers(std::string_view where, std::string_view text) {
+  return list_of(text, [&](std::string_view word) { return parse_number(where, word); });
+}
+bool is_list(std::string_view text) { return text.find_first_not_of("0123456789,") == text.npos; }
+std::vector<std::int64_t> integers(std::string_view where, const std::string& text) {
+  if (!is_list(text)) return read_integers(text);
+  return list_of(std::string_view(text),
+                 [&](std::string_view word) { return parse_integer(where, word, 0, kLargest); });
+}
+std::vector<std::int64_t> ids_of_lengths(const std::vector<std::int64_t>& lengths) {
+  constexpr std::int64_t kMostKeys = std::int64_t{1} << 28;
+  std::vector<std::int64_t> ids;
+  for (std::size_t n = 0; n < lengths.size(); ++n) {
+    if (static_cast<std::int64_t>(ids.size()) + lengths[n] > kMostKeys)
+      throw InputError("--documents", "documents of more than 2^28 keys", "shorter ones");
+    ids.insert(ids.end(), static_cast<std::size_t>(lengths[n]), static_cast<std::int64_t>(n));
+  }
+  return ids;
+}
+
 template <class Enum>
 void add_choice(Command& command, const std::string& option, const std::string& help, Enum& value) {
   command.choice(option, choices<Enum>(), help, [&value](const std::string& word) { value = parse<Enum>(word); });
@@ -99,6 +130,7 @@ Mask read_mask(const MaskOptions& options, const Shape& shape, std::optional<std
   Mask mask;
   mask.causal = options.causal;
   mask.window = options.window;
+  mask.rules = make_rules(options.rules, shape.heads, head, shape.Nq, shape.Nk, options.causal == Causal::bottom_right);
   const files::MaskTarget target{1, shape.heads, shape.Nq, shape.Nk, 0, head};
   const auto read = [&](const std::filesystem::path& path, std::string_view role) {
     const files::MaskPlan plan = files::plan_mask(open_mask(path, role), target);
@@ -170,6 +202,7 @@ OpenedProblem files_tensors(const ProblemOptions& options, std::optional<std::in
   wanted.mask_means = options.mask.mask_means;
   wanted.causal = options.mask.causal;
   wanted.window = options.mask.window;
+  wanted.rules = options.mask.rules;
   wanted.memory_limit = options.memory;
   LoadedProblem loaded = load_problem(wanted, stop);
   OpenedProblem opened{
@@ -246,6 +279,26 @@ void add_mask(Command& command, MaskOptions& options, Recipe& recipe) {
       "--mask-means", {"keep", "drop"}, "what a true in --mask means (default: keep)",
       [&options](const std::string& word) { options.mask_means = word == "drop" ? MaskMeans::drop : MaskMeans::keep; });
   command.path("--bias", "float bias, added to the scaled scores; -inf masks", options.bias);
+  command.option("--lengths", "L,..|FILE", "keys from L on are padding; one length, or one of each head",
+                 [&options](const std::string& word) { options.rules.lengths = integers("--lengths", word); });
+  command.option("--documents", "L,..|FILE",
+                 "a row sees its own document only: lengths of packed documents, or a file with the id of each key",
+                 [&options](const std::string& word) {
+                   options.rules.document_ids = integers("--documents", word);
+                   if (is_list(word)) options.rules.document_ids = ids_of_lengths(options.rules.document_ids);
+                 });
+  command.integer("--prefix", "P", "keys before P are seen in spite of --causal (prefix LM)", 0, kLargest,
+                  [&options](std::int64_t prefix) { options.rules.prefix = prefix; });
+  command.option("--alibi", "SLOPES|published", "bias -slope |r - c|; one slope, or one of each head",
+                 [&options](const std::string& word) {
+                   options.rules.published_alibi = word == "published";
+                   if (word != "published") options.rules.alibi = numbers("--alibi", word);
+                 });
+  command.option("--softcap", "C", "scores become C tanh(score / C), before masks and biases",
+                 [&options](const std::string& word) {
+                   options.rules.softcap = parse_number("--softcap", word);
+                   if (options.rules.softcap <= 0) throw InputError("--softcap", word, "a number above 0");
+                 });
   add_choice(command, "--mask-apply", "masked scores become -inf, or the mask is added (default: select)",
              recipe.mask_apply);
 }

@@ -29,6 +29,7 @@ struct MaskOptions {
   std::optional<Window> window;
   std::filesystem::path mask, bias;
   MaskMeans mask_means = MaskMeans::keep;
+  RulesWanted rules;
 };
 struct ProblemOptions {
   ShapeOptions shape;

@@ -52,6 +52,39 @@ void gather_keep(const KeepMask& mask, const MaskTile& tile, std::int64_t padded
   }
 }
 
+void hide_by_rule(const Mask& mask, const Band& band, const MaskTile& tile, std::int64_t lanes, bool causal,
+                  std::uint64_t* bits) {
+  const std::int64_t words = (lanes + 63) / 64;
+  Mask rules;  // without the band
+  rules.rules = mask.rules;
+  if (causal) rules.causal = mask.causal;
+  Band open;
+  open.shift = band.shift;
+  const auto& documents = mask.rules.documents;
+  const bool scattered = documents && !documents->runs();
+  for (std::int64_t r = 0; r < tile.rows; ++r) {
+    const auto [first, last] = run_of_keys(rules, open, tile.head, tile.row0 + r);
+    const std::uint64_t others = ~(std::uint64_t{1} << (r % 64));
+    for (std::int64_t c = 0; c < tile.cols; ++c) {
+      const std::int64_t key = tile.col0 + c;
+      const bool hidden =
+          key < first || key >= last || (scattered && documents->rows[tile.row0 + r] != documents->keys[key]);
+      if (hidden) bits[c * words + r / 64] &= others;
+    }
+  }
+}
+
+template <class T>
+void add_alibi(const MaskRules& rules, const Band& band, const MaskTile& tile, std::int64_t lanes, T* values) {
+  const double slope = rules.slope(tile.head);
+  for (std::int64_t c = 0; c < tile.cols; ++c)
+    for (std::int64_t r = 0; r < tile.rows; ++r)
+      values[c * lanes + r] -=
+          static_cast<T>(slope * static_cast<double>(std::abs(tile.row0 + r + band.shift - tile.col0 - c)));
+}
+template void add_alibi(const MaskRules&, const Band&, const MaskTile&, std::int64_t, float*);
+template void add_alibi(const MaskRules&, const Band&, const MaskTile&, std::int64_t, double*);
+
 template <class T>
 void gather_bias(const Bias& bias, const MaskTile& tile, std::int64_t padded_cols, std::int64_t lanes, T* values) {
   std::fill(values, values + padded_cols * lanes, T{0});

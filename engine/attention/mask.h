@@ -1,5 +1,5 @@
 // Which keys a query row may see: causal and window masks as one band, a keep mask packed to bits,
-// an additive bias. Visibility is decided here and nowhere else, never by m or l.
+// an additive bias, masks by rule (mask_rules.h). Visibility is decided here and nowhere else, never by m or l.
 //
 // Structural masks: row r sees the keys [r + band.lo, r + band.hi) clipped to [0, Nk). Causal
 // top-left: hi = 1; bottom-right: hi = Nk - Nq + 1; window L,R: lo = -L, hi = R + 1 (both shifted by
@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/attention/mask_rules.h"
 #include "engine/memory.h"
 
 namespace flashscope {
@@ -58,6 +59,7 @@ struct Bias {
 struct Band {
   static constexpr std::int64_t kOpen = std::int64_t{1} << 60;  // no bound on that side
   std::int64_t lo = -kOpen, hi = kOpen;                         // row r sees [r + lo, r + hi)
+  std::int64_t shift = 0;                                       // Nk - Nq with bottom-right, else 0
 };
 
 struct Mask {
@@ -65,16 +67,33 @@ struct Mask {
   std::optional<Window> window;
   std::shared_ptr<const KeepMask> keep;
   std::shared_ptr<const Bias> bias;
+  MaskRules rules;
 
-  bool structural_only() const { return !keep && !bias; }
-  bool none() const { return causal == Causal::none && !window && structural_only(); }
+  // Whether a prefix lifts the causal mask: then it is no band.
+  bool lifted() const { return causal != Causal::none && rules.prefix.has_value(); }
+  // Whether the band alone decides what is visible.
+  bool structural_only() const { return !keep && !bias && rules.lengths.empty() && !rules.documents && !lifted(); }
+  bool none() const { return causal == Causal::none && !window && !keep && !bias && rules.none(); }
+  bool adds() const { return bias || !rules.alibi.empty(); }  // something to every score
   bool operator==(const Mask&) const = default;
 };
 
 Band band(const Mask& mask, std::int64_t Nq, std::int64_t Nk);
-// The keys that causal and window leave to row r: [first, second), empty when first >= second.
+// How many heads the masks tell apart: 1, or all.
+std::int64_t mask_heads(const Mask& mask);
+// The keys that the band leaves to row r: [first, second), empty when first >= second.
 std::pair<std::int64_t, std::int64_t> band_keys(const Band& band, std::int64_t Nk, std::int64_t r);
 bool visible(const Mask& mask, const Band& band, std::int64_t h, std::int64_t r, std::int64_t c);
+// The keys that band and rules together leave to row r: [first, second); not clipped to [0, Nk). What is not a run
+// of keys (keep mask, bias, scattered documents) does not count here.
+std::pair<std::int64_t, std::int64_t> run_of_keys(const Mask& mask, const Band& band, std::int64_t h, std::int64_t r);
+// What is added to the scaled (and capped) score of a cell: bias and ALiBi.
+double added(const Mask& mask, const Band& band, std::int64_t h, std::int64_t r, std::int64_t c);
+// The score after the cap, if there is one.
+double capped(const Mask& mask, double score);
+// The same visibility and additions as a keep mask and a bias: for kernels that know only those. The band and the cap
+// stay, but for a causal mask that a prefix lifts and the window with it. Throws InputError beyond 2^31 cells.
+Mask lowered(const Mask& mask, std::int64_t heads, std::int64_t Nq, std::int64_t Nk);
 // Whether row r sees any key of [first, last), which lies in [0, Nk).
 bool any_visible(const Mask& mask, const Band& band, std::int64_t h, std::int64_t r, std::int64_t first,
                  std::int64_t last);

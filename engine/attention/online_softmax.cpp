@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 #include <string>
+#include <type_traits>
 
 #include "engine/attention/fold_kernels.h"
 #include "engine/attention/fold_mask.h"
@@ -36,6 +37,7 @@ Band window_band(const Mask& mask, const Shape& shape) {
   Band limits = band(window, shape.Nq, shape.Nk);
   const std::int64_t shift = mask.causal == Causal::bottom_right ? shape.Nk - shape.Nq : 0;
   limits.lo += shift, limits.hi += shift;
+  limits.shift = shift;
   return limits;
 }
 
@@ -144,7 +146,33 @@ void Fold<T>::scores() {
       round(S, cells, numerics.scores);
     }
   }
+  if (problem_->mask.rules.softcap != 0) cap(S, cols_ * lanes_);
   std::fill(S + cols_ * lanes_, S + padded_cols_ * lanes_, T{0});
+}
+
+// S = cap tanh(S / cap), tanh x = (1 - e) / (1 + e) with e = exp(-2 |x|); a series where that cancels. float64 has
+// std::tanh, for its last digits.
+template <class T>
+void Fold<T>::cap(T* S, std::int64_t n) const {
+  const T most = static_cast<T>(problem_->mask.rules.softcap);
+  if constexpr (std::is_same_v<T, double>) {
+    for (std::int64_t k = 0; k < n; ++k) S[k] = most * std::tanh(S[k] / most);
+  } else {
+    constexpr std::int64_t kChunk = 256;
+    alignas(64) T e[kChunk];
+    for (std::int64_t first = 0; first < n; first += kChunk) {
+      const std::int64_t count = std::min(kChunk, n - first);
+      T* s = S + first;
+      for (std::int64_t k = 0; k < count; ++k) s[k] /= most, e[k] = -2 * std::abs(s[k]);
+      kernels_->exp(e, count, e);
+      for (std::int64_t k = 0; k < count; ++k) {
+        const T x = s[k], xx = x * x;
+        const T series = x * (1 + xx * (T{-1} / 3 + xx * (T{2} / 15 - xx * T{17} / 315)));
+        const T whole = std::copysign((1 - e[k]) / (1 + e[k]), x);
+        s[k] = most * (std::abs(x) < T{0.25} ? series : whole);
+      }
+    }
+  }
 }
 
 template <class T>
@@ -167,11 +195,22 @@ void Fold<T>::mask() {
     gather_keep(*problem_->mask.keep, tile, padded_cols_, lanes_, keep_.data());
     cells.keep = keep_.data();
   }
+  const Mask& mask = problem_->mask;
+  if (!mask.rules.lengths.empty() || mask.rules.documents || mask.lifted()) {
+    if (!mask.keep) keep_.assign(padded_cols_ * ((lanes_ + 63) / 64), ~std::uint64_t{0});
+    hide_by_rule(mask, band_, tile, lanes_, !local_causal_, keep_.data());
+    cells.keep = keep_.data();
+  }
   if (problem_->mask.bias) {
     bias_.resize(padded_cols_ * lanes_);
     gather_bias(*problem_->mask.bias, tile, padded_cols_, lanes_, bias_.data());
     if (recipe_.defect == Defect::mask_twice)
       for (T& bias : bias_) bias *= 2;
+    cells.bias = bias_.data();
+  }
+  if (!mask.rules.alibi.empty()) {
+    if (!mask.bias) bias_.assign(padded_cols_ * lanes_, T{0});
+    add_alibi(mask.rules, band_, tile, lanes_, bias_.data());
     cells.bias = bias_.data();
   }
   kernels_->mask(cells, strip(), visible_);

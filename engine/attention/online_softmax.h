@@ -117,6 +117,7 @@ class Fold {
   const T* visible_or_null() const;
   const T* keys(const Tensor& tensor, std::int64_t c) const;
   T* strip() { return strip_ ? strip_ : S_.data(); }
+  void cap(T* S, std::int64_t n) const;
   void add_output(const T* factor);
   void add_product(const OutputUpdate<T>& update, const Ahead<T>& ahead);
   void round(T* x, std::int64_t n, DType type);

@@ -34,6 +34,26 @@ void check_mask(const Mask& mask, const Shape& shape) {
     throw InputError("window", fmt::format("{},{}", mask.window->left, mask.window->right), "two numbers >= 0");
   if (mask.keep) check_broadcast("mask", mask.keep->heads, mask.keep->rows, mask.keep->cols, shape);
   if (mask.bias) check_broadcast("bias", mask.bias->heads, mask.bias->rows, mask.bias->cols, shape);
+  const MaskRules& rules = mask.rules;
+  const auto by_head = [&](const char* what, std::size_t count) {
+    if (count > 1 && static_cast<std::int64_t>(count) != shape.heads)
+      throw InputError(what, fmt::format("{} of them", count),
+                       fmt::format("one, or one of each of {} heads", shape.heads));
+  };
+  by_head("lengths", rules.lengths.size());
+  by_head("ALiBi slopes", rules.alibi.size());
+  for (const std::int64_t length : rules.lengths) check_range("length", length, 0, shape.Nk);
+  if (rules.prefix) check_range("prefix", *rules.prefix, 0, shape.Nk);
+  for (const double slope : rules.alibi)
+    if (!std::isfinite(slope)) throw InputError("ALiBi", fmt::format("slope {}", slope), "a finite number");
+  if (!std::isfinite(rules.softcap) || rules.softcap < 0)
+    throw InputError("softcap", fmt::format("{}", rules.softcap), "a number above 0");
+  if (rules.documents && (static_cast<std::int64_t>(rules.documents->rows.size()) != shape.Nq ||
+                          static_cast<std::int64_t>(rules.documents->keys.size()) != shape.Nk))
+    throw InputError(
+        "documents",
+        fmt::format("ids of {} rows and {} keys", rules.documents->rows.size(), rules.documents->keys.size()),
+        fmt::format("{} rows and {} keys", shape.Nq, shape.Nk));
 }
 
 void check_scale(double scale) {

@@ -262,6 +262,7 @@ std::string conventions(const Recipe& recipe, const Mask& mask) {
   if (mask.window) add(fmt::format("window {},{}", mask.window->left, mask.window->right));
   if (mask.keep) add("keep mask");
   if (mask.bias) add("bias added");
+  if (const std::string rules = flashscope::text(mask.rules); !rules.empty()) add(rules);
   if (mask.none()) add("no mask");
   if (recipe.algorithm != Algorithm::standard) add(fmt::format("skip {}", name(recipe.skip)));
   add(fmt::format("guard {}", name(recipe.guard)));

@@ -29,7 +29,7 @@ double masked_score(const Problem& problem, const Band& limits, const ReferenceO
                     std::int64_t row, std::int64_t key, double score) {
   const bool seen = visible(problem.mask, limits, head, row, key);
   if (!seen && options.mask_apply == MaskApply::select) return -kInf;
-  if (problem.mask.bias) score += problem.mask.bias->at(head, row, key);
+  if (problem.mask.adds()) score += added(problem.mask, limits, head, row, key);
   const bool by_bias = problem.mask.bias && problem.mask.bias->at(head, row, key) == -kInf;
   return seen || by_bias ? score : score + -kInf;
 }
@@ -67,7 +67,7 @@ ReferenceRow reference_row(const Problem& problem, std::int64_t head, std::int64
       for (std::int64_t c = first; c < last; ++c) {
         double dot = 0;
         for (std::int64_t e = 0; e < shape.d; ++e) dot += problem.Q().at(head, row, e) * problem.K().at(kv_head, c, e);
-        use(c, masked_score(problem, limits, options, head, row, c, problem.scale * dot));
+        use(c, masked_score(problem, limits, options, head, row, c, capped(problem.mask, problem.scale * dot)));
       }
   };
   ReferenceRow result;
@@ -125,8 +125,8 @@ void reference_rows(const Problem& problem, std::int64_t head, std::int64_t row0
       const auto [seen0, seen1] = band_keys(limits, shape.Nk, first + r);
       for (std::int64_t c = key0; c < key1; ++c) {
         double& s = S(r, c - key0);
-        s *= problem.scale;
-        if (!problem.mask.structural_only() || c < seen0 || c >= seen1)
+        s = capped(problem.mask, s * problem.scale);
+        if (problem.mask.adds() || !problem.mask.structural_only() || c < seen0 || c >= seen1)
           s = masked_score(problem, limits, options, head, first + r, c, s);
         if (s > top) top = s;
       }
@@ -191,7 +191,8 @@ void plain_rows(const Problem& problem, std::int64_t head, std::int64_t row0, st
       const auto [seen0, seen1] = band_keys(limits, shape.Nk, first + r);
       for (std::int64_t c = 0; c < shape.Nk; ++c) {
         float& s = S(r, c);
-        if (!problem.mask.structural_only() || c < seen0 || c >= seen1)
+        if (problem.mask.rules.softcap != 0) s = static_cast<float>(capped(problem.mask, s));
+        if (problem.mask.adds() || !problem.mask.structural_only() || c < seen0 || c >= seen1)
           s = static_cast<float>(masked_score(problem, limits, options, head, first + r, c, s));
         if (s > top) top = s;
       }

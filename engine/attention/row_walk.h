@@ -9,7 +9,7 @@ namespace flashscope {
 
 // Whether the fold has to look at the mask in this tile.
 inline bool needs_mask(const Schedule& schedule, std::int64_t head, std::int64_t i, std::int64_t j) {
-  return schedule.mask().bias || schedule.tile_class(head, i, j) != TileClass::full;
+  return schedule.mask().adds() || schedule.tile_class(head, i, j) != TileClass::full;
 }
 
 template <class T>
@@ -38,7 +38,7 @@ TileCounts fold_visit_counted(Fold<T>& fold, const Schedule& schedule, std::int6
 // Standard attention: the strip of all keys at once.
 template <class T>
 void begin_strip(Fold<T>& fold, const Schedule& schedule, std::int64_t head, std::int64_t i) {
-  bool full = !schedule.mask().bias;
+  bool full = !schedule.mask().adds();
   for (std::int64_t j = 0; full && j < schedule.Tc(); ++j) full = schedule.tile_class(head, i, j) == TileClass::full;
   fold.begin_tile(0, schedule.shape().Nk, !full);
 }

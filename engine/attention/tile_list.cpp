@@ -10,7 +10,7 @@ namespace flashscope {
 
 TileList::TileList(const Mask& mask, std::int64_t Nq, std::int64_t Nk, std::int64_t Br, std::int64_t Bc,
                    std::int64_t memory_limit) {
-  mask_heads_ = std::max(mask.keep ? mask.keep->heads : 1, mask.bias ? mask.bias->heads : 1);
+  mask_heads_ = mask_heads(mask);
   const std::int64_t Tr = (Nq + Br - 1) / Br, Tc = (Nk + Bc - 1) / Bc;
   // Both lists hold at most every tile; the counts decide, not the guess, but they cost a pass over the mask.
   const auto refuse_beyond = [&](std::int64_t tiles) {

@@ -240,8 +240,8 @@ RowCheck check_row(const Problem& problem, const Schedule& schedule, const Trace
       double score = 0;
       for (std::int64_t e = 0; e < shape.d; ++e)
         score += problem.Q().at(state.head, row, e) * problem.K().at(kv_head, c, e);
-      score *= problem.scale;
-      if (problem.mask.bias) score += problem.mask.bias->at(state.head, row, c);
+      score = capped(problem.mask, score * problem.scale);
+      if (problem.mask.adds()) score += added(problem.mask, limits, state.head, row, c);
       sum += std::exp(score - shift);
     }
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "engine/error.h"
@@ -330,6 +331,7 @@ class Loader {
     Mask mask;
     mask.causal = wanted_.causal;
     mask.window = wanted_.window;
+    mask.rules = make_rules(wanted_.rules, q_.heads, head, q_.rows, k_.rows, mask.causal == Causal::bottom_right);
     read_masks(mask);
     const std::string name = (wanted_.input.empty() ? wanted_.q : wanted_.input).filename().string();
     const auto problem = std::make_shared<Problem>(
@@ -392,8 +394,7 @@ class Loader {
 
   void warn_of_empty_rows(const Problem& problem) {
     const Shape shape = problem.shape();
-    const bool by_head =
-        (problem.mask.keep && problem.mask.keep->heads > 1) || (problem.mask.bias && problem.mask.bias->heads > 1);
+    const bool by_head = mask_heads(problem.mask) > 1;
     const std::int64_t heads = by_head ? shape.heads : 1;
     std::int64_t count = 0;
     for (std::int64_t h = 0; h < heads; ++h) {
@@ -423,6 +424,21 @@ class Loader {
 };
 
 }  // namespace
+
+std::vector<std::int64_t> read_integers(const std::filesystem::path& path) {
+  const TensorFile file = TensorFile::open(path);
+  if (file.arrays().size() != 1)
+    throw InputError(path.string(), fmt::format("{} arrays", file.arrays().size()), "one array of whole numbers");
+  const Array array = file.read(file.arrays().front().name);
+  std::vector<std::int64_t> values;
+  for (std::int64_t n = 0; n < array.info.elements(); ++n) {
+    const double value = array.at(n);
+    if (value != std::floor(value) || std::abs(value) > 0x1p53)
+      throw InputError(path.string(), fmt::format("{} at {}", value, n), "whole numbers");
+    values.push_back(static_cast<std::int64_t>(value));
+  }
+  return values;
+}
 
 LoadedProblem load_problem(const ProblemFiles& files, std::stop_token stop, const ReadProgress& progress) {
   if (files.input.empty() || !is_session(files.input)) return Loader(files, std::move(stop), progress).load();

@@ -29,6 +29,7 @@ struct ProblemFiles {
   MaskMeans mask_means = MaskMeans::keep;
   Causal causal = Causal::none;
   std::optional<Window> window;
+  RulesWanted rules;
   std::int64_t memory_limit = std::int64_t{8} << 30;  // bytes; a mask beyond it is refused with the figures
 };
 
@@ -49,6 +50,8 @@ struct LoadedProblem {
   std::vector<std::string> found, warnings;
 };
 // Throws InputError, Cancelled. Nothing that is open is touched.
+// One array of whole numbers of any shape: lengths, ids of documents. Throws InputError.
+std::vector<std::int64_t> read_integers(const std::filesystem::path& path);
 LoadedProblem load_problem(const ProblemFiles& files, std::stop_token stop = {}, const ReadProgress& progress = {});
 
 }  // namespace flashscope

@@ -36,11 +36,29 @@ void fields(Visit& visit, either<Window> auto& window) {
   visit("left", left), visit("right", right);
 }
 
+template <class Visit>
+void fields(Visit& visit, either<Documents> auto& documents) {
+  auto& [rows, keys, first, last] = documents;
+  visit("rows", rows), visit("keys", keys);
+  static_cast<void>(first), static_cast<void>(last);  // follow from them
+}
+
+template <class Visit>
+void fields(Visit& visit, either<MaskRules> auto& rules) {
+  auto& [lengths, documents, prefix, alibi, softcap] = rules;
+  std::optional<Documents> ids;
+  if (documents) ids = *documents;
+  visit("lengths", lengths), visit("documents", ids), visit("prefix", prefix), visit("alibi", alibi);
+  visit("softcap", softcap);
+  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(rules)>>)
+    documents = ids ? std::make_shared<const Documents>(make_documents(ids->rows, ids->keys)) : nullptr;
+}
+
 // Keep and bias are arrays of the file.
 template <class Visit>
 void fields(Visit& visit, either<Mask> auto& mask) {
-  auto& [causal, window, keep, bias] = mask;
-  visit("causal", causal), visit("window", window);
+  auto& [causal, window, keep, bias, rules] = mask;
+  visit("causal", causal), visit("window", window), visit("rules", rules);
   static_cast<void>(keep), static_cast<void>(bias);
 }
 

@@ -1,6 +1,7 @@
 #include "engine/insight/mask_report.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -13,11 +14,6 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kVeryNegative = -1000;
 constexpr std::size_t kFirstCells = 8;
-
-// How many heads the mask tells apart.
-std::int64_t mask_heads(const Mask& mask) {
-  return std::max(mask.keep ? mask.keep->heads : 1, mask.bias ? mask.bias->heads : 1);
-}
 
 VisibleKeys visible_of(const Problem& problem, std::int64_t head, const std::stop_token& stop,
                        const std::function<void()>& row_done) {
@@ -124,18 +120,23 @@ void guess_keep(const KeepMask& keep, const Shape& shape, MaskReport& report) {
          "(1, Nk) and not (Nq, 1)",
          ""});
   if (cols == 1) return;
-  std::int64_t kept = 0, uniform_rows = 0, on_or_below = 0, above = 0, on = 0;
+  std::int64_t kept = 0, uniform_rows = 0, above = 0, on = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
     std::int64_t in_row = 0;
-    for (std::int64_t c = 0; c < cols; ++c) {
-      if (!keep.keep(0, r, c)) continue;
-      ++in_row;
-      ++(c > r ? above : on_or_below);
-      on += c == r;
+    for (std::int64_t w = 0; w < keep.words_per_row; ++w) {
+      const std::uint64_t bits = keep.bits[r * keep.words_per_row + w];
+      in_row += std::popcount(bits);
+      const std::int64_t before = r + 1 - 64 * w;  // bits of the word up to key r
+      if (before <= 0)
+        above += std::popcount(bits);
+      else if (before < 64)
+        above += std::popcount(bits >> before);
     }
+    on += r < cols && keep.keep(0, r, r);
     kept += in_row;
     uniform_rows += in_row == 0 || in_row == cols;
   }
+  const std::int64_t on_or_below = kept - above;
   const bool square = rows == cols && rows > 1;
   const std::int64_t upper = rows * (rows - 1) / 2;
   if (square && above == upper && on_or_below == on && (on == 0 || on == rows)) {
@@ -195,10 +196,9 @@ MaskReport mask_report(const Problem& problem, const Schedule& schedule, std::st
 
 KeepMask flipped(const KeepMask& mask) {
   KeepMask other = make_keep_mask(mask.heads, mask.rows, mask.cols);
-  for (std::int64_t h = 0; h < mask.heads; ++h)
-    for (std::int64_t r = 0; r < mask.rows; ++r)
-      for (std::int64_t c = 0; c < mask.cols; ++c)
-        if (!mask.keep(h, r, c)) set_keep(other, h, r, c);
+  const std::uint64_t last = ~std::uint64_t{0} >> (64 * mask.words_per_row - mask.cols);  // bits of a row's last word
+  for (std::int64_t n = 0; n < static_cast<std::int64_t>(mask.bits.size()); ++n)
+    other.bits[n] = ~mask.bits[n] & ((n + 1) % mask.words_per_row == 0 ? last : ~std::uint64_t{0});
   return other;
 }
 

@@ -101,7 +101,7 @@ ScoreFault fault_of_score(const Problem& problem, const Recipe& recipe, std::int
     return fault;
   }
   if (bias && plus_inf(added)) return {Cause::inf_minus_inf, Origin::bias, head, row, key};
-  const bool adds = bias || (recipe.defect == Defect::finite_sentinel && recipe.sentinel_added);
+  const bool adds = problem.mask.adds() || (recipe.defect == Defect::finite_sentinel && recipe.sentinel_added);
   if (adds) return {Cause::mask_overflow, Origin::mask_overflow, head, row, key};
   return {Cause::inf_minus_inf, Origin::defect, head, row, key};
 }

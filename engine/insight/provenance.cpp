@@ -500,10 +500,15 @@ class Explainer {
     const bool untouched = raw == score || (std::isnan(raw) && std::isnan(score));
     Link& link = add(CellKind::S, tile, untouched ? Stage::scores : Stage::mask, score, c);
     const auto& bias = problem_.mask.bias;
-    link.formula = fmt::format("scale q k = {}", number(raw));
-    if (bias && seen)
-      link.formula =
-          fmt::format("scale q k + bias = {} + {} = {}", term(raw), term(bias->at(head_, row_, key)), number(score));
+    const Mask& mask = problem_.mask;
+    const char* product = mask.rules.softcap != 0 ? "softcap(scale q k)" : "scale q k";
+    link.formula = fmt::format("{} = {}", product, number(raw));
+    if (mask.adds() && seen)
+      link.formula = fmt::format("{} + {} = {} + {} = {}", product,
+                                 mask.rules.alibi.empty() ? "bias"
+                                 : mask.bias              ? "bias + ALiBi"
+                                                          : "ALiBi",
+                                 term(raw), term(added(mask, limits_, head_, row_, key)), number(score));
     if (std::isnan(score) && !result_.cause)
       result_.cause = cause_of_nan_score(tile, c), result_.stage = std::isnan(raw) ? Stage::scores : Stage::mask;
     const bool overflowed = recipe_.defect == Defect::finite_sentinel && std::isinf(score);

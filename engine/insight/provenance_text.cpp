@@ -100,13 +100,21 @@ std::string why_hidden(const Problem& problem, std::int64_t head, std::int64_t r
   const std::string limit =
       shift != 0 ? fmt::format("q {} + Nk - Nq = {}", row, row + shift) : fmt::format("q {}", row);
   if (mask.causal != Causal::none)
-    look(fmt::format("causal {}", name(mask.causal)), " > " + limit, [&](std::int64_t c) { return c > row + shift; });
+    look(fmt::format("causal {}", name(mask.causal)), " > " + limit,
+         [&](std::int64_t c) { return c > row + shift && !(mask.lifted() && c < *mask.rules.prefix); });
   if (mask.window) {
     const std::int64_t left = mask.window->left, right = mask.window->right;
     look(fmt::format("window {},{}", left, right),
          fmt::format(" outside {}..{}", row + shift - left, row + shift + right),
          [&](std::int64_t c) { return c < row + shift - left || c > row + shift + right; });
   }
+  const MaskRules& rules = mask.rules;
+  if (!rules.lengths.empty())
+    look("padding", fmt::format(" >= length {}", rules.length(head)),
+         [&](std::int64_t c) { return c >= rules.length(head); });
+  if (rules.documents)
+    look("documents", fmt::format(" are not of row {}'s document {}", row, rules.documents->rows[row]),
+         [&](std::int64_t c) { return rules.documents->rows[row] != rules.documents->keys[c]; });
   if (mask.keep)
     look("keep mask", fmt::format(" are 0 for q {}", row),
          [&](std::int64_t c) { return !mask.keep->keep(head, row, c); });

@@ -228,7 +228,8 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
   arguments.scale = static_cast<float>(problem.scale);
   const Band mask_band = band(problem.mask, shape.Nq, shape.Nk);
   arguments.band_lo = band_limit(mask_band.lo), arguments.band_hi = band_limit(mask_band.hi);
-  const MaskPlanes planes = upload_masks(problem.mask, arguments, tensor_pool, stream);
+  const MaskPlanes planes =
+      upload_masks(lowered(problem.mask, shape.heads, shape.Nq, shape.Nk), arguments, tensor_pool, stream);
   const auto on_device = [&](const Tensor& tensor) {
     const std::vector<char> bytes = packed(tensor);
     return upload(bytes.data(), static_cast<std::int64_t>(bytes.size()), tensor_pool, stream);

@@ -46,16 +46,18 @@ void upload_problem(const Problem& problem, Tensors& to, StepProblem& p) {
   to.Q = upload_tensor<Real>(problem.Q(), device), to.K = upload_tensor<Real>(problem.K(), device);
   to.V = upload_tensor<Real>(problem.V(), device);
   p.Q = to.Q.as<void>(), p.K = to.K.as<void>(), p.V = to.V.as<void>();
-  if (problem.mask.keep) {
-    const std::vector<unsigned char> bytes = keep_bytes(*problem.mask.keep);
+  const Shape shape = problem.shape();
+  const Mask mask = lowered(problem.mask, shape.heads, shape.Nq, shape.Nk);
+  if (mask.keep) {
+    const std::vector<unsigned char> bytes = keep_bytes(*mask.keep);
     to.keep = upload(bytes.data(), static_cast<std::int64_t>(bytes.size()), device.pool, device.stream);
-    p.keep = plane_of(*problem.mask.keep, to.keep.as<void>());
+    p.keep = plane_of(*mask.keep, to.keep.as<void>());
   }
-  if (problem.mask.bias) {
-    const std::vector<Real> values = bias_values<Real>(*problem.mask.bias);
+  if (mask.bias) {
+    const std::vector<Real> values = bias_values<Real>(*mask.bias);
     to.bias =
         upload(values.data(), static_cast<std::int64_t>(values.size() * sizeof(Real)), device.pool, device.stream);
-    p.bias = plane_of(*problem.mask.bias, to.bias.as<void>());
+    p.bias = plane_of(*mask.bias, to.bias.as<void>());
   }
 }
 
@@ -222,8 +224,7 @@ struct GpuStepper::Impl {
     a.j = plan.step->j, a.pitch = plan.pitch;
     state->memory = DeviceMemory(bytes, device->pool, device->stream);
     // What the launch does not write is NaN.
-    FLASHSCOPE_CUDA(
-        cudaMemsetAsync(state->memory.as<void>(), 0xff, static_cast<std::size_t>(bytes), device->stream));
+    FLASHSCOPE_CUDA(cudaMemsetAsync(state->memory.as<void>(), 0xff, static_cast<std::size_t>(bytes), device->stream));
     place_arrays(a, plan, in_double, state->memory.as<void>());
 
     std::int64_t folded = 0;

@@ -41,6 +41,7 @@ void check_supported(const Problem& problem, const Recipe& recipe) {
   if (recipe.numerators == Numerators::tile) refuse("--numerators tile", "running: the other runs on the CPU");
   if (recipe.skip == Skip::all && !problem.mask.structural_only())
     refuse("--skip all with a mask from a file", "geometry or none: kernels know structural masks only");
+  if (problem.mask.rules.softcap != 0) refuse("--softcap", "no cap of the scores: it runs on the CPU");
   if (recipe.algorithm == Algorithm::flash1 && recipe.normalised() == Normalise::each &&
       recipe.empty_row != EmptyRow::zero && recipe.guard != Guard::none)
     refuse(fmt::format("flash1 with --empty-row {}", name(recipe.empty_row)), "zero, or --normalise end");
@@ -80,7 +81,8 @@ LaunchPlan plan_launch(const Problem& problem, const Recipe& recipe, KernelChoic
   define("BR", Br), define("BC", Bc), define("D", d), define("DV", dv);
   define("TYPE", shape.type == DType::float32 ? 0 : shape.type == DType::float16 ? 1 : 2);
   define("BAND", mask.causal != Causal::none || mask.window ? 1 : 0);
-  define("KEEP", mask.keep ? 1 : 0), define("BIAS", mask.bias ? 1 : 0);
+  const bool hides = !mask.rules.lengths.empty() || mask.rules.documents || mask.lifted();
+  define("KEEP", mask.keep || hides ? 1 : 0), define("BIAS", mask.adds() ? 1 : 0);
   define("MASK_ADD", recipe.mask_apply == MaskApply::add ? 1 : 0);
   define("REVERSE", recipe.order == Order::reverse ? 1 : 0);
   define("SKIP_NONE", recipe.skip == Skip::none ? 1 : 0);

@@ -93,6 +93,49 @@ TEST_F(CommandLine, TextLabelsItsNumbers) {
 
 // ---- diagnose
 
+TEST_F(CommandLine, DiagnoseSaysWhyAndReportsTheMask) {
+  const std::string problem = "--random 1 --n 300 --d 16 --br 64 --bc 100 --causal --order reverse --guard none ";
+  const json object = run_json("diagnose " + problem + "--why 'O[0,71,3];m[0,5]'", 3);
+  const json& why = object["why"];
+  ASSERT_EQ(why.size(), 2u);
+  EXPECT_EQ(
+      why[0]["chain"],
+      "O[71, 3] <- l[71] <- P[71, :] <- S - m = (-inf) - (-inf) <- tile (1, 1) has no visible key for this row <- "
+      "causal top-left: k 100..199 > q 71");
+  EXPECT_EQ(why[0]["cause"], "inf_minus_inf");
+  EXPECT_EQ(why[0]["origin"], "masked_tile");
+  EXPECT_EQ(why[0]["value"], "nan");
+  EXPECT_EQ(why[0]["links"][2]["step"], object["first_nan"]["step"]);  // the tile of the first NaN
+  EXPECT_EQ(why[1]["links"].back()["of"], "S");
+  EXPECT_TRUE(why[1]["cause"].is_null());
+  EXPECT_EQ(object["first_nan"]["why"]["cause"], object["first_nan"]["cause"]);
+  EXPECT_EQ(object["mask"]["visible_keys"][0]["min"], 1);
+  EXPECT_EQ(object["mask"]["visible_keys"][0]["median"], 150.5);
+  EXPECT_EQ(object["mask"]["tiles"]["visited"], 11);
+  EXPECT_EQ(object["other_conventions"][0]["option"], "--causal bottom-right");
+  expect_refused("diagnose --why 'O[0,300,3]' " + problem, "row 300");
+  expect_refused("diagnose --why nonsense " + problem, "O[head,row,column]");
+}
+
+TEST_F(CommandLine, MasksByRule) {
+  const std::string shape = "--random 3 --n 64 --d 8 --heads 2 --bc 16 --br 16 ";
+  const json all = run_json("run " + shape +
+                            "--causal --prefix 8 --lengths 40,64 --documents 20,30,14 --alibi published "
+                            "--softcap 20");
+  EXPECT_TRUE(all["error_vs_float64"]["within"].get<bool>());
+  EXPECT_EQ(all["nan_rows"], 0);
+  const json report = run_json("diagnose " + shape + "--documents 20,30,14 --skip all");
+  EXPECT_EQ(report["mask"]["visible_keys"][0]["min"], 14);
+  EXPECT_EQ(report["mask"]["visible_keys"][0]["max"], 30);
+  // Documents lie in blocks 0-1, 1-3 and 3: the four row blocks meet 2 + 4 + 3 + 3 of them.
+  const std::string count = "count --n 64 --d 8 --br 16 --bc 16 --documents 20,30,14";
+  EXPECT_EQ(run_json(count + " --skip all")["tiles_visited"], 12);
+  EXPECT_EQ(run_json(count)["tiles_visited"], 16);
+  expect_refused("run " + shape + "--documents 20,30", "50 keys");
+  expect_refused("run " + shape + "--lengths 1,2,3", "3 of them");
+  expect_refused("run " + shape + "--softcap 0", "above 0");
+}
+
 TEST_F(CommandLine, DiagnoseListsTheStripesOfReverseCausal) {
   const json object = run_json(
       "diagnose --random 1 --n 300 --d 16 --br 64 --bc 100 --algorithm flash1 --causal --order reverse --guard none",
