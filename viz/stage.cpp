@@ -8,6 +8,7 @@
 #include "viz/overlay.h"
 #include "viz/scene.h"
 #include "viz/tile_map_pass.h"
+#include "viz/words.h"
 
 namespace flashscope::viz {
 namespace {
@@ -66,6 +67,9 @@ struct Stage::Impl {
         const std::int64_t row = s.row0 + place.row;
         const bool pinned = std::find(data.pinned_rows.begin(), data.pinned_rows.end(), row) != data.pinned_rows.end();
         commands.emplace_back(command::PinRow{row, !pinned});
+        if (buffer == ChipBuffer::Q || buffer == ChipBuffer::o_norm) return;
+        const bool keys = buffer == ChipBuffer::S || buffer == ChipBuffer::P;
+        commands.emplace_back(command::PickCell{label(buffer), s.head, row, keys ? s.col0 + place.col : place.col});
         return;
       }
       case Target::hbm_tile: {

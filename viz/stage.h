@@ -82,6 +82,11 @@ struct SeekTile {
 struct HoverRow {
   std::int64_t row;
 };  // -1: none
+// A cell of O, LSE, S, P, m, l or alpha was clicked.
+struct PickCell {
+  std::string of;
+  std::int64_t head, row, col;  // query row; col: key, column of O, 0
+};
 struct PinRow {
   std::int64_t row;
   bool pinned;
@@ -96,8 +101,8 @@ struct Copy {
   std::string text;
 };
 }  // namespace command
-using StageCommand = std::variant<command::Seek, command::SeekTile, command::HoverRow, command::PinRow,
-                                  command::SetMapColour, command::ToggleConvention, command::Copy>;
+using StageCommand = std::variant<command::Seek, command::SeekTile, command::HoverRow, command::PickCell,
+                                  command::PinRow, command::SetMapColour, command::ToggleConvention, command::Copy>;
 
 struct StageResult {
   std::vector<StageCommand> commands;

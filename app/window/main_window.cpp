@@ -15,6 +15,7 @@
 #include "app/window/command_palette.h"
 #include "app/window/device_bar.h"
 #include "app/window/docks/log_panel.h"
+#include "app/window/docks/why_panel.h"
 #include "app/window/explorer/explorer_window.h"
 #include "app/window/overlay_bar.h"
 #include "app/window/stage_widget.h"
@@ -239,6 +240,8 @@ void MainWindow::on_stage(const viz::StageCommand& command) {
           document_.hover_row(c.row), stage_->data_changed();
         else if constexpr (std::is_same_v<C, viz::command::PinRow>)
           run([&](Document& d) { d.pin_row(c.row, c.pinned); });
+        else if constexpr (std::is_same_v<C, viz::command::PickCell>)
+          ask_why(c);
         else if constexpr (std::is_same_v<C, viz::command::SetMapColour>)
           set_stage_option([&](viz::StageOptions& o) { o.map_colour = c.colour; });
         else if constexpr (std::is_same_v<C, viz::command::ToggleConvention>)
@@ -247,6 +250,22 @@ void MainWindow::on_stage(const viz::StageCommand& command) {
           QApplication::clipboard()->setText(text(c.text));
       },
       command);
+}
+
+void MainWindow::ask_why(const viz::command::PickCell& cell) {
+  for (const CellKind kind :
+       {CellKind::O, CellKind::LSE, CellKind::l, CellKind::m, CellKind::alpha, CellKind::P, CellKind::S}) {
+    if (name(kind) != cell.of) continue;
+    Question question{kind, cell.head, cell.row, -1, document_.requested_K()};
+    if (kind == CellKind::O || kind == CellKind::S || kind == CellKind::P) question.col = cell.col;
+    if (kind == CellKind::alpha) question.col = std::max<std::int64_t>(document_.stage().state->j, 0);
+    show_why(question);
+  }
+}
+
+void MainWindow::show_why(const Question& question) {
+  actions_["view.why"]->trigger();
+  why_->ask_about(question);
 }
 
 void MainWindow::toggle_convention(const std::string& which) {

@@ -28,6 +28,7 @@ class LogPanel;
 class OverlayBar;
 class StageWidget;
 class TransportBar;
+class WhyPanel;
 
 class MainWindow : public QMainWindow {
   Q_OBJECT
@@ -66,6 +67,8 @@ class MainWindow : public QMainWindow {
   void follow_problem();
   void show_messages();
   void on_stage(const viz::StageCommand& command);
+  void ask_why(const viz::command::PickCell& cell);
+  void show_why(const Question& question);
   void toggle_convention(const std::string& which);
   void play(bool on);
   void play_step();
@@ -97,6 +100,7 @@ class MainWindow : public QMainWindow {
   void open_demo();
   void choose_file(bool ask);
   void open_files(const ProblemFiles& files);
+  void open_other_layout();
   void restore(const Session& session);
   void apply_session(const Session& session);
   void add_recent(const QString& path);
@@ -136,6 +140,7 @@ class MainWindow : public QMainWindow {
   CommandPalette* palette_ = nullptr;
   ExplorerWindow* explorer_ = nullptr;
   LogPanel* log_ = nullptr;
+  WhyPanel* why_ = nullptr;
   QMenu* recent_menu_ = nullptr;
   std::vector<std::pair<QDockWidget*, Panel*>> docks_;
   QTimer play_timer_;

@@ -134,9 +134,8 @@ void MainWindow::make_view_actions() {
   int number = 1;
   for (const auto& [dock, panel] : docks_) {
     actions_.add("view." + dock->objectName(), "View", dock->windowTitle(),
-                 number <= 9 ? QString("Alt+%1").arg(number) : QString(), "Show this panel",
+                 number < 10 ? QString("Alt+%1").arg(number++) : QString(), "Show this panel",
                  [dock = dock] { dock->show(), dock->raise(); });
-    ++number;
   }
   actions_.add("view.explorer", "View", "E&xplorer", "Ctrl+E",
                "How block size, budget, length and hardware decide the traffic", [this] { show_explorer(); });

@@ -57,6 +57,17 @@ void MainWindow::open_path(const std::filesystem::path& path, bool ask) {
       [this](const QString& why) { notice(why); });
 }
 
+// The same files with rows and heads exchanged.
+void MainWindow::open_other_layout() {
+  for (const Origin& origin : origins_) {
+    if (!document_.problem() || origin.q.lock() != document_.problem()->q) continue;
+    ProblemFiles files = origin.files;
+    files.layout = files.layout == Layout::nhd ? Layout::hnd : Layout::nhd;
+    return open_files(files);
+  }
+  notice("The layout is of tensors from a file; these were not read from one.");
+}
+
 void MainWindow::open_files(const ProblemFiles& files) {
   opening_ = files;
   restoring_.reset();
@@ -80,6 +91,7 @@ void MainWindow::apply_session(const Session& session) {
     Mask mask = document.problem()->mask;
     mask.causal = session.causal;
     mask.window = session.window;
+    mask.rules = session.rules;
     if (mask != document.problem()->mask) document.set_mask(mask);
     if (session.scale > 0 && session.scale != document.problem()->scale) document.set_scale(session.scale);
     document.set_recipe(session.recipe);

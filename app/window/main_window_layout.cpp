@@ -11,6 +11,7 @@
 #include "app/window/docks/history_panel.h"
 #include "app/window/docks/kernel_panel.h"
 #include "app/window/docks/log_panel.h"
+#include "app/window/docks/mask_panel.h"
 #include "app/window/docks/memory_panel.h"
 #include "app/window/docks/numerics_panel.h"
 #include "app/window/docks/problem_panel.h"
@@ -19,6 +20,7 @@
 #include "app/window/docks/runs_panel.h"
 #include "app/window/docks/timeline_panel.h"
 #include "app/window/docks/traffic_panel.h"
+#include "app/window/docks/why_panel.h"
 #include "app/window/explorer/explorer_window.h"
 #include "app/window/main_window.h"
 #include "app/window/stage_widget.h"
@@ -44,6 +46,7 @@ QDockWidget* MainWindow::add_dock(const QString& id, const QString& title, Panel
   connect(panel, &Panel::then, this, &MainWindow::apply_when_planned);
   connect(panel, &Panel::ask, this, [this](const Change& request) { request(document_); });
   connect(panel, &Panel::failed, this, &MainWindow::notice);
+  connect(panel, &Panel::why, this, &MainWindow::show_why);
   connect(dock, &QDockWidget::visibilityChanged, this, [this, panel = panel](bool visible) {
     if (visible && document_.problem()) panel->refresh(document_);
   });
@@ -68,6 +71,11 @@ void MainWindow::make_docks() {
   auto* timeline = new TimelinePanel(this);
   add_dock("timeline", "Timeline", timeline);
   connect(timeline, &TimelinePanel::done, this, &MainWindow::notice);
+  why_ = new WhyPanel(this);
+  add_dock("why", "Why?", why_);
+  auto* mask = new MaskPanel(this);
+  add_dock("mask", "Mask", mask);
+  connect(mask, &MaskPanel::other_layout, this, &MainWindow::open_other_layout);
   log_ = new LogPanel(this);
   add_dock("log", "Log", log_);
   setTabPosition(Qt::AllDockWidgetAreas, QTabWidget::North);
@@ -153,6 +161,7 @@ void MainWindow::save_settings() {
   session.session_file = session_path_;
   session.causal = problem->mask.causal;
   session.window = problem->mask.window;
+  session.rules = problem->mask.rules;
   session.scale = problem->scale;
   session.recipe = document_.recipe();
   session.K = document_.requested_K();

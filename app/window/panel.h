@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "app/document.h"
+#include "engine/insight/provenance.h"
 
 namespace flashscope::window {
 
@@ -27,6 +28,7 @@ class Panel : public QWidget {
   void then(const flashscope::window::Change& change);
   void ask(const flashscope::window::Change& request);
   void failed(const QString& message);
+  void why(const flashscope::Question& question);  // the person points at a cell
 };
 
 }  // namespace flashscope::window

@@ -1,6 +1,7 @@
 #include "app/window/session.h"
 
 #include <QSettings>
+#include <cstring>
 
 #include "app/window/text.h"
 #include "engine/error.h"
@@ -59,6 +60,52 @@ ProblemFiles load_files(const QSettings& settings) {
   return files;
 }
 
+template <class T>
+QVariantList list_of(const std::vector<T>& values) {
+  QVariantList list;
+  for (const T value : values) list << QVariant::fromValue(value);
+  return list;
+}
+template <class T>
+std::vector<T> values_of(const QSettings& settings, const char* key) {
+  std::vector<T> values;
+  for (const QVariant& value : settings.value(key).toList()) values.push_back(value.value<T>());
+  return values;
+}
+// Ids are many: packed.
+QByteArray bytes_of(const std::vector<std::int64_t>& ids) {
+  return qCompress(
+      QByteArray(reinterpret_cast<const char*>(ids.data()), static_cast<qsizetype>(ids.size() * sizeof(std::int64_t))));
+}
+std::vector<std::int64_t> ids_of(const QByteArray& packed) {
+  const QByteArray bytes = qUncompress(packed);
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(bytes.size()) / sizeof(std::int64_t));
+  std::memcpy(ids.data(), bytes.constData(), ids.size() * sizeof(std::int64_t));
+  return ids;
+}
+
+void save_rules(QSettings& settings, const MaskRules& rules) {
+  if (rules.none()) return;
+  settings.setValue("lengths", list_of(rules.lengths));
+  settings.setValue("alibi", list_of(rules.alibi));
+  settings.setValue("softcap", rules.softcap);
+  if (rules.prefix) settings.setValue("prefix", static_cast<qlonglong>(*rules.prefix));
+  if (!rules.documents) return;
+  settings.setValue("document_rows", bytes_of(rules.documents->rows));
+  settings.setValue("document_keys", bytes_of(rules.documents->keys));
+}
+MaskRules load_rules(const QSettings& settings) {
+  MaskRules rules;
+  rules.lengths = values_of<std::int64_t>(settings, "lengths");
+  rules.alibi = values_of<double>(settings, "alibi");
+  rules.softcap = settings.value("softcap").toDouble();
+  if (settings.contains("prefix")) rules.prefix = settings.value("prefix").toLongLong();
+  if (settings.contains("document_keys"))
+    rules.documents = std::make_shared<const Documents>(make_documents(
+        ids_of(settings.value("document_rows").toByteArray()), ids_of(settings.value("document_keys").toByteArray())));
+  return rules;
+}
+
 }  // namespace
 
 void save_session(QSettings& settings, const Session& session) {
@@ -72,6 +119,7 @@ void save_session(QSettings& settings, const Session& session) {
     settings.setValue("window_left", static_cast<qlonglong>(session.window->left));
     settings.setValue("window_right", static_cast<qlonglong>(session.window->right));
   }
+  save_rules(settings, session.rules);
   settings.setValue("scale", session.scale);
   const Recipe& recipe = session.recipe;
   save_choice(settings, "algorithm", recipe.algorithm);
@@ -108,6 +156,7 @@ std::optional<Session> load_session(QSettings& settings) {
     if (settings.contains("window_left"))
       session.window =
           flashscope::Window{settings.value("window_left").toLongLong(), settings.value("window_right").toLongLong()};
+    session.rules = load_rules(settings);
     session.scale = settings.value("scale").toDouble();
     Recipe& recipe = session.recipe;
     load_choice(settings, "algorithm", recipe.algorithm);

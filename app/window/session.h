@@ -20,6 +20,7 @@ struct Session {
   std::filesystem::path session_file;  // a session that was open; it has all of the rest
   Causal causal = Causal::none;
   std::optional<flashscope::Window> window;
+  MaskRules rules;
   double scale = 0;
   Recipe recipe;
   std::int64_t K = 0;

@@ -105,18 +105,22 @@ HistoryPanel::HistoryPanel(QWidget* parent) : Panel(parent) {
   layout->addWidget(plot_, 1);
   connect(plot_, &QCustomPlot::mousePress, this, [this](QMouseEvent* event) {
     const double at = charts_[0].rect->axis(QCPAxis::atBottom)->pixelToCoord(event->position().x());
-    if (at >= -0.5) seek_entry(static_cast<std::size_t>(std::lround(at)));
+    if (at < -0.5) return;
+    if (event->button() != Qt::RightButton) return seek_entry(static_cast<std::size_t>(std::lround(at)));
+    for (std::size_t n = 0; n < charts_.size(); ++n)
+      if (charts_[n].rect->outerRect().contains(event->position().toPoint()))
+        ask_why(n, static_cast<std::size_t>(std::lround(at)));
   });
   connect(plot_, &QCustomPlot::mouseMove, this, [this](QMouseEvent* event) {
     const auto at = std::lround(charts_[0].rect->axis(QCPAxis::atBottom)->pixelToCoord(event->position().x()));
     if (!history_ || at < 0 || at >= static_cast<long>(history_->entries.size())) return plot_->setToolTip({});
     const RowHistoryEntry& entry = history_->entries[at];
-    plot_->setToolTip(entry.visited
-                          ? QString("j = %1\ntile maximum %2\nm %3\nl %4\nalpha %5%6\n|O| %7\nclick: go there")
-                                .arg(entry.j)
-                                .arg(number(entry.tile_max), number(entry.m), number(entry.l), number(entry.alpha),
-                                     entry.rescaled ? " (rescaled)" : "", number(entry.o_norm))
-                          : QString("j = %1\nnot visited").arg(entry.j));
+    plot_->setToolTip(
+        entry.visited ? QString("j = %1\ntile maximum %2\nm %3\nl %4\nalpha %5%6\n|O| %7\nclick: go there; right: why?")
+                            .arg(entry.j)
+                            .arg(number(entry.tile_max), number(entry.m), number(entry.l), number(entry.alpha),
+                                 entry.rescaled ? " (rescaled)" : "", number(entry.o_norm))
+                      : QString("j = %1\nnot visited").arg(entry.j));
   });
   style();
 }
@@ -152,6 +156,16 @@ void HistoryPanel::refresh(const Document& document) {
 void HistoryPanel::seek_entry(std::size_t n) {
   if (!history_ || n >= history_->entries.size() || !history_->entries[n].visited) return;
   emit change([K = history_->entries[n].step](Document& document) { document.seek(K); });
+}
+
+void HistoryPanel::ask_why(std::size_t chart, std::size_t n) {
+  if (!history_ || n >= history_->entries.size() || !history_->entries[n].visited) return;
+  const RowHistoryEntry& entry = history_->entries[n];
+  constexpr std::array kCells = {CellKind::m, CellKind::l, CellKind::alpha, CellKind::O};
+  Question question{kCells[chart], history_->head, history_->row, -1, entry.step};
+  if (question.of == CellKind::alpha) question.col = entry.j;
+  if (question.of == CellKind::O) question.col = 0;
+  emit why(question);
 }
 
 void HistoryPanel::draw() {

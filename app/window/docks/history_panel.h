@@ -20,7 +20,8 @@ class HistoryPanel : public Panel {
   void refresh(const Document& document) override;
   std::int64_t row() const { return row_; }
   const Document::History* shown() const { return history_.get(); }
-  void seek_entry(std::size_t n);  // as a click on its tile does
+  void seek_entry(std::size_t n);                  // as a click on its tile does
+  void ask_why(std::size_t chart, std::size_t n);  // as a right click on it does
 
  protected:
   void changeEvent(QEvent* event) override;

@@ -13,8 +13,11 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "app/window/text.h"
 #include "app/window/theme.h"
+#include "engine/error.h"
 
 namespace flashscope::window {
 namespace {
@@ -98,6 +101,34 @@ ProblemPanel::ProblemPanel(QWidget* parent) : Panel(parent), background_(this) {
     mask_edited();
   });
   form->addRow("Window", window_row);
+  const auto rule = [this](const char* name, const char* empty, const char* tip) {
+    auto* edit = new QLineEdit;
+    edit->setObjectName(name);
+    edit->setPlaceholderText(empty);
+    edit->setToolTip(tip);
+    connect(edit, &QLineEdit::editingFinished, this, [this, edit] {
+      if (edit->isModified()) mask_edited();
+      edit->setModified(false);
+    });
+    return edit;
+  };
+  lengths_ = rule("rule_lengths", "none",
+                  "Key padding: keys from this length on are hidden.\nOne, or one of each head: 60,64");
+  documents_ =
+      rule("rule_documents", "none", "Lengths of packed documents, in all Nk: a row sees its own only.\n20,30,14");
+  prefix_ = rule("rule_prefix", "none", "Keys before this one are seen in spite of the causal mask");
+  alibi_ = rule("rule_alibi", "none", "Bias -slope |r - c|: one slope, one of each head, or \"published\"");
+  softcap_ = rule("rule_softcap", "none", "Scores become C tanh(score / C), before masks and biases");
+  const auto pair = [form](const char* label, QLineEdit* first, const char* second_label, QLineEdit* second) {
+    auto* row = new QHBoxLayout;
+    row->addWidget(first, 1);
+    row->addWidget(new QLabel(second_label));
+    row->addWidget(second, 1);
+    form->addRow(label, row);
+  };
+  pair("Lengths", lengths_, "Prefix", prefix_);
+  pair("Documents", documents_, "ALiBi", alibi_);
+  form->addRow("Softcap", softcap_);
   layout->addLayout(form);
 
   text_ = new QTextBrowser;
@@ -129,12 +160,89 @@ void ProblemPanel::summarise_again() {
       [this](const QString& why) { emit failed(why); });
 }
 
+namespace {
+
+template <class T, class Read>
+std::vector<T> list_of(const QLineEdit& edit, const char* what, Read read) {
+  std::vector<T> values;
+  for (const QString& word : edit.text().split(',', Qt::SkipEmptyParts)) {
+    bool ok = false;
+    values.push_back(read(word.trimmed(), &ok));
+    if (!ok) throw InputError(what, "\"" + word.toStdString() + "\"", "numbers, separated by commas");
+  }
+  return values;
+}
+std::vector<std::int64_t> integers(const QLineEdit& edit, const char* what) {
+  return list_of<std::int64_t>(edit, what, [](const QString& word, bool* ok) { return word.toLongLong(ok); });
+}
+std::vector<double> numbers(const QLineEdit& edit, const char* what) {
+  return list_of<double>(edit, what, [](const QString& word, bool* ok) { return word.toDouble(ok); });
+}
+
+QString joined(const auto& values) {
+  QStringList words;
+  for (const auto value : values) words << QString::number(value);
+  return words.join(',');
+}
+
+// The lengths of documents that are runs of keys in their order; "by ids" for others.
+QString lengths_text(const Documents& documents) {
+  if (!documents.runs()) return "by ids";
+  std::vector<qlonglong> lengths;
+  for (std::size_t c = 0; c < documents.keys.size(); ++c) {
+    if (c == 0 || documents.keys[c] != documents.keys[c - 1]) lengths.push_back(0);
+    ++lengths.back();
+  }
+  return joined(lengths);
+}
+
+}  // namespace
+
+MaskRules ProblemPanel::typed_rules() const {
+  const Shape shape = problem_->shape();
+  RulesWanted wanted;
+  wanted.lengths = integers(*lengths_, "lengths");
+  wanted.published_alibi = alibi_->text().trimmed() == "published";
+  if (!wanted.published_alibi) wanted.alibi = numbers(*alibi_, "ALiBi");
+  if (const auto typed = integers(*prefix_, "prefix"); !typed.empty()) wanted.prefix = typed.front();
+  if (const auto typed = numbers(*softcap_, "softcap"); !typed.empty()) wanted.softcap = typed.front();
+  const bool unchanged = !documents_->isModified();
+  if (!unchanged) {
+    std::int64_t id = 0;
+    for (const std::int64_t length : integers(*documents_, "documents")) {
+      if (length < 0 || length > shape.Nk)
+        throw InputError("documents", fmt::format("a length of {}", length), fmt::format("lengths up to {}", shape.Nk));
+      wanted.document_ids.insert(wanted.document_ids.end(), static_cast<std::size_t>(length), id++);
+    }
+  }
+  MaskRules rules = make_rules(wanted, shape.heads, {}, shape.Nq, shape.Nk,
+                               static_cast<Causal>(causal_->currentData().toInt()) == Causal::bottom_right);
+  if (unchanged) rules.documents = problem_->mask.rules.documents;
+  return rules;
+}
+
+void ProblemPanel::show_rules() {
+  const MaskRules& rules = problem_->mask.rules;
+  lengths_->setText(joined(rules.lengths));
+  documents_->setText(rules.documents ? lengths_text(*rules.documents) : QString());
+  prefix_->setText(rules.prefix ? QString::number(*rules.prefix) : QString());
+  alibi_->setText(joined(rules.alibi));
+  softcap_->setText(rules.softcap != 0 ? QString::number(rules.softcap) : QString());
+  for (QLineEdit* edit : {lengths_, documents_, prefix_, alibi_, softcap_}) edit->setModified(false);
+}
+
 void ProblemPanel::mask_edited() {
   if (showing_ || !problem_) return;
   Mask mask = problem_->mask;
   mask.causal = static_cast<Causal>(causal_->currentData().toInt());
   mask.window.reset();
   if (window_->isChecked()) mask.window = Window{left_->value(), right_->value()};
+  try {
+    mask.rules = typed_rules();
+  } catch (const InputError& error) {
+    emit failed(text(error.what()));
+    return show_rules();
+  }
   emit change([mask](Document& document) { document.set_mask(mask); });
 }
 
@@ -164,6 +272,7 @@ void ProblemPanel::refresh(const Document& document) {
     left_->setValue(static_cast<int>(std::min<std::int64_t>(window->left, kWidest)));
     right_->setValue(static_cast<int>(std::min<std::int64_t>(window->right, kWidest)));
   }
+  show_rules();
   showing_ = false;
   summarise_again();
   show_text();

@@ -34,6 +34,8 @@ class ProblemPanel : public Panel {
   static Summary summarise_problem(const Problem& problem, std::int64_t head);
   void summarise_again();
   void mask_edited();
+  MaskRules typed_rules() const;  // throws InputError
+  void show_rules();
   void show_text();
 
   QTextBrowser* text_;
@@ -43,6 +45,7 @@ class ProblemPanel : public Panel {
   QComboBox* causal_;
   QCheckBox* window_;
   QSpinBox *left_, *right_;
+  QLineEdit *lengths_, *documents_, *prefix_, *alibi_, *softcap_;
   bool showing_ = false;
   std::shared_ptr<const Problem> problem_;
   std::int64_t shown_head_ = -1;

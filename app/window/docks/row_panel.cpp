@@ -93,8 +93,8 @@ PickedRow pick_row(const Problem& problem, std::int64_t head, std::int64_t row, 
     double dot = 0;
     for (std::int64_t n = 0; n < shape.d; ++n) dot += problem.Q().at(head, row, n) * problem.K().at(kv, c, n);
     const bool seen = visible(problem.mask, limits, head, row, c);
-    const double bias = problem.mask.bias ? problem.mask.bias->at(head, row, c) : 0;
-    result.scores.push_back(seen ? dot * problem.scale + bias : -std::numeric_limits<double>::infinity());
+    const double score = capped(problem.mask, dot * problem.scale) + added(problem.mask, limits, head, row, c);
+    result.scores.push_back(seen ? score : -std::numeric_limits<double>::infinity());
     result.values.push_back(problem.V().at(kv, c, column));
   }
   return result;
@@ -183,6 +183,12 @@ RowPanel::RowPanel(QWidget* parent) : Panel(parent), background_(this) {
   result_->setWordWrap(true);
   result_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   layout->addWidget(result_);
+  connect(table_, &QTableView::doubleClicked, this, [this](const QModelIndex& index) {
+    if (!problem_ || source_->currentData().toString() != "picked") return;
+    const std::int64_t key =
+        std::min<std::int64_t>(std::int64_t{index.row()} * chunk_->value(), problem_->shape().Nk - 1);
+    emit why({CellKind::S, head_, row_->value(), key, {}});
+  });
   connect(chunk_, &QSpinBox::valueChanged, this, &RowPanel::compute);
   connect(source_, &QComboBox::currentIndexChanged, this, &RowPanel::chosen);
   chosen(0);

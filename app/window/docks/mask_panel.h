@@ -1,0 +1,59 @@
+// The mask report, computed in the background on load and after each change, and the conventions in force: a click
+// takes the other one.
+#pragma once
+
+#include <QTimer>
+#include <atomic>
+#include <optional>
+
+#include "app/window/background.h"
+#include "app/window/panel.h"
+#include "engine/insight/mask_report.h"
+
+class QTextBrowser;
+
+namespace flashscope::window {
+
+class MaskPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit MaskPanel(QWidget* parent = nullptr);
+  void refresh(const Document& document) override;
+  bool busy() const { return background_.running() || flipping_.running(); }
+  const std::vector<MaskLine>& lines() const { return lines_; }
+  const std::vector<Convention>& conventions() const { return conventions_; }
+  void take_other(std::size_t convention);
+
+ signals:
+  void other_layout();  // read the file's tensors as (N, heads, d) instead of (heads, N, d), or back
+
+ protected:
+  void changeEvent(QEvent* event) override;
+
+ private:
+  struct Findings {
+    MaskReport report;
+    std::optional<ScoreReport> scores;
+    std::vector<MaskLine> lines;
+    std::vector<Convention> conventions;
+  };
+  void compute();
+  void show_text();
+  QString lse_text() const;
+
+  QTextBrowser* text_;
+  std::shared_ptr<const Problem> problem_;
+  std::shared_ptr<const Schedule> schedule_;
+  std::shared_ptr<const TraceState> state_;
+  std::int64_t row_ = -1;  // whose LSE is shown
+  std::vector<MaskLine> lines_;
+  std::vector<Convention> conventions_;
+  QString note_;
+  bool base2_ = false, plus_inf_ = false;  // how the LSE is shown
+  std::atomic<double> progress_ = 0;
+  QTimer timer_;
+  Background background_, flipping_;
+};
+
+}  // namespace flashscope::window

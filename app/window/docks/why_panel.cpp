@@ -1,0 +1,190 @@
+#include "app/window/docks/why_panel.h"
+
+#include <QEvent>
+#include <QHBoxLayout>
+#include <QLineEdit>
+#include <QPushButton>
+#include <QTextBrowser>
+#include <QUrl>
+#include <QVBoxLayout>
+#include <cmath>
+
+#include "app/window/text.h"
+#include "app/window/theme.h"
+#include "engine/error.h"
+#include "engine/insight/diagnosis.h"
+
+namespace flashscope::window {
+namespace {
+
+struct Found {
+  std::optional<Question> question;  // none: no NaN in the run
+  std::optional<Provenance> answer;
+};
+
+QColor colour_of(double value, const Colours& c) {
+  if (std::isnan(value)) return c.nan;
+  if (std::isinf(value)) return value > 0 ? c.inf : c.dim;
+  return c.text;
+}
+
+bool is_statement(const Link& link) { return link.of == CellKind::tile || link.of == CellKind::keys; }
+
+// Everything of a link on one paragraph; its place is the anchor.
+QString paragraph(const Link& link, bool first, const Colours& c) {
+  QString html = first ? QString() : QString("<span style='color:%1'>&#8592;</span> ").arg(c.dim.name());
+  html += QString("<a href='step:%1' style='color:%2;text-decoration:none'><b>%3</b></a>")
+              .arg(link.step)
+              .arg(c.accent.name(), text(link.place).toHtmlEscaped());
+  if (!is_statement(link))
+    html += QString(" = <b style='color:%1'>%2</b>").arg(colour_of(link.value, c).name(), number(link.value, 6));
+  QString where = "step " + grouped(link.step);
+  if (link.j >= 0) where += QString(", tile (%1, %2)").arg(link.i).arg(link.j);
+  html += QString(" <span style='color:%1'>%2</span>").arg(c.dim.name(), where);
+  QStringList more;
+  if (!link.formula.empty()) more << text(link.formula).toHtmlEscaped();
+  if (!link.text.empty()) more << text(link.text).toHtmlEscaped();
+  for (const std::string& twin : link.twins) more << "also " + text(twin).toHtmlEscaped();
+  for (const QString& line : more) html += "<br>&nbsp;&nbsp;&nbsp;" + line;
+  return "<p style='margin:5px 0'>" + html + "</p>";
+}
+
+}  // namespace
+
+WhyPanel::WhyPanel(QWidget* parent) : Panel(parent), background_(this) {
+  auto* layout = new QVBoxLayout(this);
+  auto* top = new QHBoxLayout;
+  cell_ = new QLineEdit;
+  cell_->setObjectName("why_cell");
+  cell_->setPlaceholderText("O[head,row,column], S[head,row,key] ...");
+  cell_->setToolTip(
+      "O[0,71,3]  S[0,71,120]  P[0,71,120]  alpha[0,71,1]  l[0,71]  m[0,71]  LSE[0,71]\n@1234 behind it: in that "
+      "state; without: at the end of the run");
+  auto* first = new QPushButton("First NaN");
+  first->setObjectName("why_first_nan");
+  first->setToolTip("Where the first NaN of this head is born");
+  first->setFocusPolicy(Qt::TabFocus);
+  top->addWidget(cell_, 1);
+  top->addWidget(first);
+  layout->addLayout(top);
+  text_ = new QTextBrowser;
+  text_->setObjectName("why_text");
+  text_->setFrameShape(QFrame::NoFrame);
+  text_->setOpenLinks(false);
+  layout->addWidget(text_, 1);
+  connect(cell_, &QLineEdit::returnPressed, this, &WhyPanel::typed);
+  connect(first, &QPushButton::clicked, this, &WhyPanel::look_for_first_nan);
+  connect(text_, &QTextBrowser::anchorClicked, this, [this](const QUrl& url) {
+    if (url.scheme() != "step") return;
+    emit change([K = url.path().toLongLong()](Document& document) { document.seek(K); });
+  });
+  show_text();
+}
+
+void WhyPanel::refresh(const Document& document) {
+  const viz::StageData& stage = document.stage();
+  if (!stage.schedule || !stage.state || stage.problem != document.problem()) return;
+  K_ = document.requested_K();
+  if (schedule_ == stage.schedule) return;
+  schedule_ = stage.schedule;
+  problem_ = stage.problem;
+  if (!question_) return show_text();
+  // The same cell in the same place of another run; a cell that is not there any more is forgotten.
+  const Shape shape = problem_->shape();
+  const bool there = question_->head < shape.heads && question_->row < shape.Nq;
+  before_.clear();
+  if (there && answer_ && answer_->cause)
+    before_ = QString("before the change %1: %2")
+                  .arg(number(answer_->links.front().value), text(one_line(*answer_)).toHtmlEscaped());
+  answer_.reset();
+  if (!there) question_.reset(), show_text();
+  if (question_ && question_->K) question_->K = K_;
+  look();
+}
+
+void WhyPanel::ask_about(const Question& question) {
+  question_ = question;
+  before_.clear();
+  look();
+}
+
+void WhyPanel::typed() {
+  try {
+    ask_about(parse_question(cell_->text().trimmed().toStdString()));
+  } catch (const InputError& error) {
+    emit failed(text(error.what()));
+  }
+}
+
+void WhyPanel::look() {
+  if (!question_ || !schedule_) return;
+  note_.clear();
+  cell_->setText(text(flashscope::text(*question_)));
+  background_.start([problem = problem_, schedule = schedule_, question = *question_](
+                        const std::stop_token& stop) { return flashscope::why(*problem, *schedule, question, stop); },
+                    [this](const Provenance& answer) {
+                      answer_ = answer;
+                      show_text();
+                    },
+                    [this](const QString& why_not) {
+                      answer_.reset();
+                      note_ = why_not;
+                      show_text();
+                    });
+}
+
+void WhyPanel::look_for_first_nan() {
+  if (!schedule_) return;
+  note_ = "looking for the first NaN ...";
+  answer_.reset();
+  before_.clear();
+  show_text();
+  background_.start(
+      [problem = problem_, schedule = schedule_](const std::stop_token& stop) {
+        const auto first = diagnose(problem, schedule->recipe(), 0, stop).first_nan;
+        if (!first) return Found{};
+        Question question{CellKind::O, first->head, first->row, 0, {}};
+        const std::int64_t kv = problem->shape().kv_head(first->head);
+        if (first->key >= 0 && first->stage == Stage::accumulate)
+          while (question.col + 1 < problem->V().cols && std::isfinite(problem->V().at(kv, first->key, question.col)))
+            ++question.col;
+        return Found{question, flashscope::why(*problem, *schedule, question, stop)};
+      },
+      [this](const Found& found) {
+        note_ = found.question ? "" : "no NaN in any row of this run";
+        question_ = found.question;
+        answer_ = found.answer;
+        if (question_) cell_->setText(text(flashscope::text(*question_)));
+        show_text();
+      },
+      [this](const QString& why_not) {
+        note_ = why_not;
+        show_text();
+      });
+}
+
+void WhyPanel::show_text() {
+  const Colours c = colours(palette());
+  QString html;
+  if (answer_) {
+    for (std::size_t n = 0; n < answer_->links.size(); ++n) html += paragraph(answer_->links[n], n == 0, c);
+    if (answer_->cause)
+      html += QString("<p style='margin-top:10px'><b style='color:%1'>%2</b>: %3</p>")
+                  .arg(c.nan.name(), text(name(*answer_->cause)), text(explanation(*answer_->cause)));
+  } else if (note_.isEmpty()) {
+    html = QString(
+               "<p style='color:%1'>Click a cell of O, S, P, m, l or alpha: the chain back to its source stands "
+               "here, each link a step to go to.</p>")
+               .arg(c.dim.name());
+  }
+  if (!note_.isEmpty()) html += "<p>" + note_.toHtmlEscaped() + "</p>";
+  if (!before_.isEmpty()) html += QString("<p style='color:%1;margin-top:10px'>%2</p>").arg(c.dim.name(), before_);
+  text_->setHtml(html);
+}
+
+void WhyPanel::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange) show_text();
+  Panel::changeEvent(event);
+}
+
+}  // namespace flashscope::window
