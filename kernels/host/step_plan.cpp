@@ -162,6 +162,9 @@ StepProblem step_problem(const Problem& problem, const Recipe& recipe) {
   const Defect defect = recipe.defect;
   if (problem.mask.rules.softcap != 0)
     throw InputError("step on the GPU", "softcap", "no cap of the scores: step on the CPU");
+  if (recipe.numerics != Numerics{})
+    throw InputError("step on the GPU", numerics_text(recipe.numerics),
+                     "the default numerics: step the others on the CPU");
   StepProblem p;
   p.Nq = shape.Nq, p.Nk = shape.Nk, p.Br = recipe.Br, p.Bc = recipe.Bc;
   p.d = static_cast<int>(shape.d), p.dv = static_cast<int>(shape.dv);
