@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "app/document_impl.h"
 #include "engine/error.h"
@@ -207,6 +208,12 @@ void Document::cancel_job() {
   ++impl_->stage.version;
 }
 
+void Document::step_on(int gpu) {
+  Impl& d = *impl_;
+  d.gpu_failed.clear();
+  if (std::exchange(d.stepping_gpu, gpu) != gpu && (d.plan || d.planning)) d.request();
+}
+
 void Document::hover_row(std::int64_t row) {
   Impl& d = *impl_;
   if (d.hovered == row) return;
@@ -269,6 +276,10 @@ const std::shared_ptr<const Problem>& Document::problem() const { return impl_->
 const Recipe& Document::recipe() const { return impl_->settings.recipe; }
 std::int64_t Document::requested_K() const { return impl_->requested_K; }
 const viz::StageData& Document::stage() const { return impl_->stage; }
+const std::string& Document::stepped_by() const { return impl_->stepped_by; }
+const std::string& Document::gpu_failed() const { return impl_->gpu_failed; }
+int Document::stepping_device() const { return impl_->stepping_gpu; }
+std::shared_ptr<const gpu::DeviceState> Document::device_state() const { return impl_->device_state; }
 const std::vector<std::string>& Document::found() const { return impl_->found; }
 JobStatus Document::job() const {
   const std::lock_guard lock(impl_->mutex);

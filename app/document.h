@@ -22,6 +22,10 @@
 
 namespace flashscope {
 
+namespace gpu {
+class DeviceState;
+}
+
 // Where a full run is made.
 struct RunTarget {
   bool gpu = false;
@@ -66,6 +70,7 @@ class Document {
   // A job; when done the run is kept and shown. On a GPU it is a process of its own.
   void run_full(const RunTarget& target = {});
   void cancel_job();
+  void step_on(int gpu);             // the GPU that steps from here on; -1: the CPU
   void hover_row(std::int64_t row);  // -1: none
   void pin_row(std::int64_t row, bool pinned);
   void request_history(std::int64_t head, std::int64_t row);
@@ -88,9 +93,13 @@ class Document {
 
   const std::shared_ptr<const Problem>& problem() const;
   const Recipe& recipe() const;
-  std::int64_t requested_K() const;               // where the person wants to be; state may lag behind
-  const viz::StageData& stage() const;            // everything for the stage, kept current by poll()
-  const std::vector<std::string>& found() const;  // of the last opened file
+  std::int64_t requested_K() const;       // where the person wants to be; state may lag behind
+  const viz::StageData& stage() const;    // everything for the stage, kept current by poll()
+  const std::string& stepped_by() const;  // the state that is shown: "CPU", or the GPU's name
+  const std::string& gpu_failed() const;  // why the CPU steps although a GPU was asked for; empty
+  int stepping_device() const;            // as step_on was given; -1 again where that GPU failed
+  std::shared_ptr<const gpu::DeviceState> device_state() const;  // the state's arrays on the GPU; null: the CPU stepped
+  const std::vector<std::string>& found() const;                 // of the last opened file
   JobStatus job() const;
   const std::string& message() const;  // last error or notice; empty
   void clear_message();

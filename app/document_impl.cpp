@@ -46,6 +46,7 @@ void Document::Impl::request() {
     request.place = place, request.by = place_by;
   else
     request.plan = plan;
+  request.gpu = stepping_gpu;
   request.check_row = hovered >= 0 ? hovered : pinned.empty() ? -1 : pinned.front();
   stage.busy = true;
   ++stage.version;
@@ -90,6 +91,13 @@ void Document::Impl::take(Seeker::Result result) {
     scan_head = result.state->head;
   }
   changed.notify_all();
+  device_state = std::move(result.arrays);
+  stepped_by = device_state ? result.gpu_name : "CPU";
+  // It would fail again at every step: the CPU goes on until the person switches back.
+  if (!result.gpu_failed.empty()) {
+    stepping_gpu = -1, gpu_failed = result.gpu_failed;
+    message = stage.message = "The CPU steps: the GPU could not. " + result.gpu_failed;
+  }
   stage.problem = plan->problem;
   stage.schedule = plan->schedule;
   stage.state = std::move(result.state);

@@ -51,6 +51,9 @@ struct Document::Impl {
   Place place;            // where to go in it
   std::int64_t place_by = 0;
   std::shared_ptr<const Plan> plan;
+  int stepping_gpu = -1;  // -1: the CPU steps
+  std::shared_ptr<const gpu::DeviceState> device_state;
+  std::string stepped_by = "CPU", gpu_failed;
   viz::StageData stage;
   std::vector<std::string> found;
   std::string message;

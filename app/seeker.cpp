@@ -63,8 +63,8 @@ Seeker::~Seeker() {
 
 void Seeker::request(Request request) {
   const std::lock_guard lock(mutex_);
-  const bool same_state =
-      request.generation == working_.generation && request.K == working_.K && request.by == working_.by;
+  const bool same_state = request.generation == working_.generation && request.K == working_.K &&
+                          request.by == working_.by && request.gpu == working_.gpu;
   pending_ = std::move(request);
   if (!same_state) current_.request_stop();
   wake_.notify_one();
@@ -122,8 +122,24 @@ Seeker::Result Seeker::serve(const Request& request, std::stop_token stop) {
   result.number = request.number;
   result.plan = plan_;
   const std::int64_t K = wanted(*plan_->schedule);
-  if (!state_ || state_->K != K) state_ = std::make_shared<const TraceState>(trace_->seek(K, stop));
-  result.state = state_;
+  if (!state_ || state_->K != K || stepped_by_ != request.gpu) {
+    arrays_.reset();
+    if (request.gpu >= 0) {
+      try {
+        if (!gpu_ || gpu_->device() != request.gpu) gpu_.emplace(request.gpu);
+        GpuSteps::Found found = gpu_->seek(*plan_, K, stop);
+        state_ = std::move(found.state), arrays_ = std::move(found.arrays), gpu_name_ = std::move(found.device);
+      } catch (const Cancelled&) {
+        throw;
+      } catch (const std::exception& error) {
+        result.gpu_failed = error.what();
+      }
+    }
+    if (request.gpu < 0 || !result.gpu_failed.empty())
+      state_ = std::make_shared<const TraceState>(trace_->seek(K, stop));
+    stepped_by_ = arrays_ ? request.gpu : -1;
+  }
+  result.state = state_, result.arrays = arrays_, result.gpu_name = gpu_name_;
   if (state_->step) result.transfers = transfers(*plan_->schedule, *state_->step);
   result.traffic_so_far = counted(*plan_->schedule, K);
   result.standard_so_far = standard_so_far(*plan_, *state_);

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "app/gpu_steps.h"
 #include "app/plan.h"
 #include "engine/attention/trace.h"
 
@@ -34,11 +35,14 @@ class Seeker {
     std::optional<Place> place;  // in a new plan
     std::int64_t by = 0;         // steps on from `place`
     std::int64_t check_row = -1;
+    int gpu = -1;  // the GPU that steps; -1: the CPU
   };
   struct Result {
     std::uint64_t number = 0;
     std::shared_ptr<const Plan> plan;
     std::shared_ptr<const TraceState> state;
+    std::shared_ptr<const gpu::DeviceState> arrays;  // of the state, where a GPU stepped
+    std::string gpu_name, gpu_failed;                // its name; why it could not, and the CPU did
     std::vector<Transfer> transfers;
     ElementsAndBytes traffic_so_far;
     std::int64_t standard_so_far = 0;
@@ -68,6 +72,10 @@ class Seeker {
   std::shared_ptr<const Plan> plan_;
   std::optional<Trace> trace_;
   std::shared_ptr<const TraceState> state_;
+  std::optional<GpuSteps> gpu_;
+  std::shared_ptr<const gpu::DeviceState> arrays_;
+  std::string gpu_name_;
+  int stepped_by_ = -1;  // as in Request::gpu
   std::jthread thread_;
 };
 

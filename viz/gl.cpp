@@ -43,7 +43,17 @@ Program::Program(std::string_view vertex_file, std::string_view fragment_file) :
   if (!ok) throw std::runtime_error(fmt::format("shaders {} and {} do not link", vertex_file, fragment_file));
 }
 
-void Texture::upload(GLenum internal_format, int width, int height, GLenum format, GLenum type, const void* pixels) {
+ComputeProgram::ComputeProgram(std::string_view file) : name_(glCreateProgram()) {
+  const GLuint shader = compile(GL_COMPUTE_SHADER, file);
+  glAttachShader(name_, shader);
+  glDeleteShader(shader);
+  glLinkProgram(name_);
+  GLint ok = 0;
+  glGetProgramiv(name_, GL_LINK_STATUS, &ok);
+  if (!ok) throw std::runtime_error(fmt::format("shader {} does not link", file));
+}
+
+void Texture::reserve(GLenum internal_format, int width, int height) {
   if (name_ && (width != width_ || height != height_)) {
     glDeleteTextures(1, &name_);
     name_ = 0;
@@ -56,10 +66,18 @@ void Texture::upload(GLenum internal_format, int width, int height, GLenum forma
     glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MAG_FILTER, GL_NEAREST);
     width_ = width, height_ = height;
   }
+}
+
+void Texture::upload(GLenum internal_format, int width, int height, GLenum format, GLenum type, const void* pixels) {
+  reserve(internal_format, width, height);
   glBindTexture(GL_TEXTURE_2D, name_);
   glPixelStorei(GL_UNPACK_ALIGNMENT, 1);
   glPixelStorei(GL_UNPACK_ROW_LENGTH, 0);
   glTexSubImage2D(GL_TEXTURE_2D, 0, 0, 0, width, height, format, type, pixels);
+}
+
+void Texture::bind_image(int unit, GLenum format) const {
+  glBindImageTexture(static_cast<GLuint>(unit), name_, 0, GL_FALSE, 0, GL_WRITE_ONLY, format);
 }
 
 void Texture::bind(int unit) const {

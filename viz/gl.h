@@ -22,6 +22,19 @@ class Program {
   GLuint name_ = 0;
 };
 
+// A compute shader. GLSL sources of shaders/; throws as Program does.
+class ComputeProgram {
+ public:
+  explicit ComputeProgram(std::string_view file);
+  ~ComputeProgram() { glDeleteProgram(name_); }
+  ComputeProgram(const ComputeProgram&) = delete;
+  void use() const { glUseProgram(name_); }
+  GLint uniform(const char* name) const { return glGetUniformLocation(name_, name); }
+
+ private:
+  GLuint name_ = 0;
+};
+
 // A 2D texture with nearest filtering; storage is replaced when the size changes.
 class Texture {
  public:
@@ -34,8 +47,10 @@ class Texture {
     std::swap(width_, other.width_), std::swap(height_, other.height_);
     return *this;
   }
+  void reserve(GLenum internal_format, int width, int height);  // what it holds is not said
   void upload(GLenum internal_format, int width, int height, GLenum format, GLenum type, const void* pixels);
   void bind(int unit) const;
+  void bind_image(int unit, GLenum format) const;  // for a compute shader to write
   int width() const { return width_; }
   int height() const { return height_; }
 

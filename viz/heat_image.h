@@ -7,13 +7,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "viz/shared_chip.h"
 #include "viz/stage.h"
 
 namespace flashscope::viz {
-
-// What can be drawn as a heat map. On the chip: K is drawn as K^T; columns are n x 1.
-enum class ChipBuffer : std::uint8_t { Q, K, V, S, P, m, alpha, l, O, LSE, o_norm };
-inline constexpr int kChipBuffers = 11;
 
 struct HeatSource {
   const double* f64 = nullptr;  // one of the two

@@ -19,7 +19,42 @@ void Luts::update(bool dark) {
     textures_[n].upload(GL_RGBA8, 256, 1, GL_RGBA, GL_UNSIGNED_BYTE, lut(static_cast<Palette>(n), dark).data());
 }
 
-HeatMapPass::HeatMapPass() : program_("panel.vert", "heat_map.frag") {}
+HeatMapPass::HeatMapPass() : program_("panel.vert", "heat_map.frag"), texels_("heat_texels.comp") {}
+
+bool HeatMapPass::texels_from_buffers(const HeatMap& map, const StageData& data, const HeatSource& source,
+                                      const CellWindow& window, Texture& texture) const {
+  if (!data.shared || !data.state || data.shared->K != data.state->K) return false;
+  const SharedArray& values = data.shared->chip[static_cast<std::size_t>(map.buffer)];
+  const bool transposed = map.buffer == ChipBuffer::K;
+  if ((transposed ? values.cols : values.rows) != source.rows ||
+      (transposed ? values.rows : values.cols) != source.cols)
+    return false;
+  const bool scores = map.buffer == ChipBuffer::S || map.buffer == ChipBuffer::P;
+  const SharedArray& visible = data.shared->visible;
+  const bool masked = scores && visible.rows == values.rows && visible.cols == values.cols;
+  if (scores && !masked && (source.visible || source.problem)) return false;
+  const int width = static_cast<int>(std::min<std::int64_t>(window.cols, static_cast<int>(map.rect.w)));
+  const int height = static_cast<int>(std::min<std::int64_t>(window.rows, static_cast<int>(map.rect.h)));
+  if (width < 1 || height < 1) return false;
+
+  texture.reserve(GL_RG8UI, width, height);
+  texels_.use();
+  glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 0, values.buffer);
+  glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 1, masked ? visible.buffer : values.buffer);
+  texture.bind_image(0, GL_RG8UI);
+  glUniform4i(texels_.uniform("window"), static_cast<int>(window.row0), static_cast<int>(window.rows),
+              static_cast<int>(window.col0), static_cast<int>(window.cols));
+  const int pitch = static_cast<int>(values.cols);
+  glUniform2i(texels_.uniform("strides"), transposed ? 1 : pitch, transposed ? pitch : 1);
+  glUniform2i(texels_.uniform("size"), width, height);
+  glUniform1i(texels_.uniform("doubles"), values.doubles);
+  glUniform1i(texels_.uniform("masked"), masked);
+  glUniform1i(texels_.uniform("visible_cols"), static_cast<int>(visible.cols));
+  glUniform2f(texels_.uniform("range"), static_cast<float>(map.range.low), static_cast<float>(map.range.high));
+  glDispatchCompute(static_cast<GLuint>(width + 7) / 8, static_cast<GLuint>(height + 7) / 8, 1);
+  glMemoryBarrier(GL_TEXTURE_FETCH_BARRIER_BIT);
+  return true;
+}
 
 void HeatMapPass::draw(std::size_t slot, const HeatMap& map, const StageData& data, const Theme& colours,
                        const Luts& luts, float viewport_width, float viewport_height) {
@@ -37,10 +72,12 @@ void HeatMapPass::draw(std::size_t slot, const HeatMap& map, const StageData& da
   if (cached.version != data.version || cached.buffer != map.buffer || !(cached.window == window) ||
       cached.width != width || cached.height != height || cached.low != map.range.low ||
       cached.high != map.range.high || cached.texture.width() == 0) {
-    const HeatImage image = heat_image(source, window, width, height, map.range);
-    if (image.texels.empty()) return;
-    static_assert(sizeof(HeatTexel) == 2);
-    cached.texture.upload(GL_RG8UI, image.width, image.height, GL_RG_INTEGER, GL_UNSIGNED_BYTE, image.texels.data());
+    if (!texels_from_buffers(map, data, source, window, cached.texture)) {
+      const HeatImage image = heat_image(source, window, width, height, map.range);
+      if (image.texels.empty()) return;
+      static_assert(sizeof(HeatTexel) == 2);
+      cached.texture.upload(GL_RG8UI, image.width, image.height, GL_RG_INTEGER, GL_UNSIGNED_BYTE, image.texels.data());
+    }
     cached.version = data.version, cached.buffer = map.buffer, cached.window = window;
     cached.width = width, cached.height = height, cached.low = map.range.low, cached.high = map.range.high;
   }

@@ -38,7 +38,12 @@ class HeatMapPass {
     double low = 0, high = 0;
     Texture texture;
   };
+  // From the buffers that a GPU's kernels filled. False where they hold nothing of this map.
+  bool texels_from_buffers(const HeatMap& map, const StageData& data, const HeatSource& source,
+                           const CellWindow& window, Texture& texture) const;
+
   Program program_;
+  ComputeProgram texels_;
   VertexArray corners_;
   std::vector<Cached> cache_;
 };

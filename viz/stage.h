@@ -13,6 +13,7 @@
 #include "engine/attention/ledger.h"
 #include "engine/attention/scan.h"
 #include "engine/attention/trace.h"
+#include "viz/shared_chip.h"
 
 namespace flashscope::viz {
 
@@ -23,8 +24,9 @@ struct StageData {
   std::shared_ptr<const Problem> problem;
   std::shared_ptr<const Schedule> schedule;
   std::shared_ptr<const TraceState> state;
-  std::shared_ptr<const ScanMap> map;                    // of state->head
-  std::shared_ptr<const ScanStrip> strip;                // of state->head
+  std::shared_ptr<const SharedArrays> shared;  // the state's arrays where a GPU stepped; null: drawn from `state`
+  std::shared_ptr<const ScanMap> map;          // of state->head
+  std::shared_ptr<const ScanStrip> strip;      // of state->head
   std::shared_ptr<const std::vector<float>> o_row_norm;  // of state->head, [Nq], NaN: not reached
   ScanTotals totals;
   std::vector<Transfer> transfers;                 // of state->step

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "app/command_line/interrupt.h"
+#include "app/gpu_picture.h"
 #include "engine/error.h"
 #include "viz/offscreen.h"
 
@@ -40,6 +41,8 @@ std::string draw_picture(Document& document, const Picture& picture, const std::
     viz::Offscreen offscreen(picture.width, picture.height);
     offscreen.make_current();
     viz::Stage stage;
+    GpuPicture gpu;
+    data.shared = gpu.show(document);
     viz::StageOptions options;
     options.dark = picture.dark, options.map_colour = picture.map_colour, options.animate = false;
     viz::StageInput input;
@@ -47,6 +50,7 @@ std::string draw_picture(Document& document, const Picture& picture, const std::
     input.framebuffer = offscreen.framebuffer();
     for (int frame = 0; frame < 3; ++frame) stage.draw(data, options, input);  // ImGui lays out over its first frames
     renderer = offscreen.renderer();
+    if (document.device_state()) renderer += ", stepped on " + document.stepped_by() + ", " + gpu.status();
     pixels = offscreen.pixels();
   } catch (const std::exception& error) {
     throw DeviceError(error.what());

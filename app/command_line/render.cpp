@@ -9,6 +9,7 @@
 #include "app/command_line/options.h"
 #include "app/command_line/output.h"
 #include "app/command_line/picture.h"
+#include "app/gpu_child.h"
 
 namespace flashscope::command_line {
 namespace {
@@ -19,6 +20,7 @@ struct Options {
   Picture picture;
   std::optional<std::int64_t> at;
   std::optional<std::int64_t> row;
+  bool on_gpu = false;
   bool no_scan = false;
   bool json = false;
 };
@@ -52,7 +54,14 @@ int render(Options& options) {
   document.set_problem(opened.problem, opened.found);
   document.set_recipe(recipe);
   document.wait_idle();  // a seek belongs to the plan that is there
+  if (options.on_gpu) {
+    const gpu::GpuStatus status = gpu_status();
+    if (status.devices.empty()) throw DeviceError(status.missing.empty() ? "no GPU" : status.missing.front());
+    document.step_on(status.devices.front().index);
+  }
   document.seek(*options.at);
+  document.wait_idle();
+  if (!document.gpu_failed().empty()) throw DeviceError(document.gpu_failed());
   if (options.row) document.pin_row(*options.row, true);
   options.picture.scan = !options.no_scan;
   const std::string renderer = draw_picture(document, options.picture, interrupt.token());
@@ -99,6 +108,8 @@ void add_render(Command& command) {
                                                  : word == "nan"    ? nan_count
                                                                     : largest_score;
                  });
+  command.choice("--device", {"cpu", "cuda"}, "what steps to the state (default: cpu)",
+                 [options](const std::string& word) { options->on_gpu = word == "cuda"; });
   command.integer("--row", "R", "pin this query row and show its checks", 0, std::int64_t{1} << 40,
                   [options](std::int64_t row) { options->row = row; });
   command.flag("--no-scan", options->no_scan, "do not compute the whole run for the tile map's colours");

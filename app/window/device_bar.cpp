@@ -20,7 +20,7 @@ DeviceBar::DeviceBar(const Actions& actions, QWidget* parent) : QWidget(parent) 
   connect(badge_, &QToolButton::clicked, this, &DeviceBar::details_wanted);
   layout->addWidget(badge_);
   layout->addSpacing(8);
-  for (const char* id : {"run.cpu", "run.gpu"}) {
+  for (const char* id : {"step.gpu", "run.cpu", "run.gpu"}) {
     auto* side = new QToolButton;
     side->setObjectName(QString(id).replace('.', '_'));
     side->setFocusPolicy(Qt::TabFocus);

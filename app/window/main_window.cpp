@@ -91,6 +91,7 @@ MainWindow::MainWindow(const std::filesystem::path& file)
   connect(stage_, &StageWidget::command, this, &MainWindow::on_stage);
   connect(stage_, &StageWidget::unavailable, this,
           [this](const QString& reason) { notice("The stage cannot be drawn: " + reason); });
+  connect(stage_, &StageWidget::shared_changed, this, &MainWindow::show_stepping);
   connect(transport_, &TransportBar::change, this, &MainWindow::apply);
   connect(palette_, &CommandPalette::change, this, &MainWindow::apply);
   connect(overlay_, &OverlayBar::dismissed, this, &MainWindow::escape);

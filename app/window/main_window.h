@@ -119,6 +119,8 @@ class MainWindow : public QMainWindow {
   void look_for_gpus();
   void take_gpus(const gpu::GpuStatus& status);
   void set_target(const RunTarget& target);
+  void step_on_gpu(bool on);
+  void show_stepping();
 
   struct Origin {
     std::weak_ptr<const Tensor> q;

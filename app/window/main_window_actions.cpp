@@ -119,6 +119,8 @@ void MainWindow::make_go_actions() {
   actions_.add("go.run", "Go", "Run e&verything", "Ctrl+R",
                "All heads at once; time and memory are measured, O is checked against float64",
                [this] { apply([this](Document& d) { d.run_full(target_); }); });
+  actions_.add_check("step.gpu", "Go", "Step on GPU", "", "By its own kernel, the picture straight from its memory",
+                     false, [this](bool on) { step_on_gpu(on); });
   auto* sides = new QActionGroup(this);
   sides->addAction(actions_.add_check("run.cpu", "Run", "CPU", "", "Full runs on the CPU", true, [this](bool on) {
     if (on) set_target({false, target_.device});
@@ -226,7 +228,7 @@ void MainWindow::make_menus() {
   for (int n = 0; n < 6; ++n) stops->addAction(actions_["stop." + text(name(static_cast<EventKind>(n)))]);
   stops->addSeparator();
   stops->addAction(actions_["go.clear_stops"]);
-  fill(go, {"", "go.next_head", "go.previous_head", "", "go.run", "run.cpu", "run.gpu"});
+  fill(go, {"", "go.next_head", "go.previous_head", "", "go.run", "run.cpu", "run.gpu", "step.gpu"});
   gpu_menu_ = go->addMenu("&Which GPU");
   gpu_menu_->menuAction()->setVisible(false);
   fill(menuBar()->addMenu("&Help"), {"view.minutes", "help.palette", "edit.keys", "", "help.about"});
@@ -234,6 +236,7 @@ void MainWindow::make_menus() {
 }
 
 void MainWindow::update_actions() {
+  show_stepping();
   actions_["edit.undo"]->setEnabled(document_.can_undo());
   actions_["edit.redo"]->setEnabled(document_.can_redo());
   actions_["file.export"]->setEnabled(document_.report() != nullptr);

@@ -30,6 +30,7 @@ StageWidget::~StageWidget() {
 void StageWidget::release() {
   if (!stage_) return;
   makeCurrent();
+  gpu_.reset();
   stage_.reset();
   doneCurrent();
 }
@@ -53,6 +54,7 @@ void StageWidget::initializeGL() {
   connect(context(), &QOpenGLContext::aboutToBeDestroyed, this, &StageWidget::release);
   try {
     stage_ = std::make_unique<viz::Stage>();
+    gpu_ = std::make_unique<GpuPicture>();
   } catch (const std::exception& error) {
     const QString reason = QString::fromUtf8(error.what());
     QMetaObject::invokeMethod(
@@ -79,6 +81,9 @@ void StageWidget::paintGL() {
       next_input({qRound(width() * ratio), qRound(height() * ratio)}, ratio, defaultFramebufferObject());
   input.events.swap(events_);
   viz::StageData data = document_.stage();
+  const QString shared_before = shared_by();
+  data.shared = gpu_->show(document_);
+  if (shared_by() != shared_before) QMetaObject::invokeMethod(this, &StageWidget::shared_changed, Qt::QueuedConnection);
   data.message.clear();  // the window shows it itself, where it can be dismissed
   const viz::StageResult result = stage_->draw(data, options_, input);
   drawn_version_ = data.version;
@@ -99,7 +104,9 @@ QImage StageWidget::picture(QSize size) {
   QOpenGLFramebufferObject target(size, QOpenGLFramebufferObject::CombinedDepthStencil);
   viz::StageOptions still = options_;
   still.animate = false;
-  stage_->draw(document_.stage(), still, next_input(size, devicePixelRatioF(), target.handle()));
+  viz::StageData data = document_.stage();
+  data.shared = gpu_->show(document_);
+  stage_->draw(data, still, next_input(size, devicePixelRatioF(), target.handle()));
   QImage image = target.toImage().convertToFormat(QImage::Format_RGB32);
   doneCurrent();
   update();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/document.h"
+#include "app/gpu_picture.h"
 
 namespace flashscope::window {
 
@@ -27,8 +28,12 @@ class StageWidget : public QOpenGLWidget {
   std::uint64_t drawn_version() const { return drawn_version_; }  // of the frame on the screen
   std::uint64_t frames() const { return frames_; }                // drawn so far
 
+  // How a GPU's arrays come to the screen; empty: nothing of a GPU was drawn yet.
+  QString shared_by() const { return gpu_ ? QString::fromStdString(gpu_->status()) : QString(); }
+
  signals:
   void command(const flashscope::viz::StageCommand& command);
+  void shared_changed();                    // shared_by() says something else now
   void unavailable(const QString& reason);  // no OpenGL 4.3: the rest of the window still works
 
  protected:
@@ -50,6 +55,7 @@ class StageWidget : public QOpenGLWidget {
   const Document& document_;
   viz::StageOptions options_;
   std::unique_ptr<viz::Stage> stage_;
+  std::unique_ptr<GpuPicture> gpu_;
   std::vector<viz::InputEvent> events_;
   QElapsedTimer clock_;
   QTimer next_frame_, busy_frame_;

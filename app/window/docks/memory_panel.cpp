@@ -38,12 +38,12 @@ MemoryGroup measured(const Run& run) {
   group.source = "measured, " + text(report.device);
   if (report.gpu) {
     const int sets = report.gpu->input_sets;
-    group.bars.push_back({sets > 1 ? QString("Q, K, V, %1 sets").arg(sets) : QString("Q, K, V"),
+    group.bars.push_back({sets > 1 ? QString("Q, K, V x %1").arg(sets) : QString("Q, K, V"),
                           static_cast<double>(report.gpu->peak_tensor_bytes), Label::measured});
     group.beyond = static_cast<double>(report.gpu->peak_run_bytes);
     group.bars.push_back({"beyond, peak", group.beyond, Label::measured});
     if (report.gpu->peak_statistics_bytes > 0)
-      group.bars.push_back({"counters' own", static_cast<double>(report.gpu->peak_statistics_bytes), Label::measured});
+      group.bars.push_back({"counters", static_cast<double>(report.gpu->peak_statistics_bytes), Label::measured});
   } else {
     group.bars.push_back({"Q, K, V", static_cast<double>(report.tensor_bytes), Label::formula});
     group.beyond = static_cast<double>(report.peak_bytes);
@@ -124,7 +124,8 @@ void MemoryView::paintEvent(QPaintEvent*) {
   const auto x = [&](double bytes) {
     return left + (right - left) * std::clamp((std::log2(std::max(bytes, 1.0)) - low) / (high - low), 0.0, 1.0);
   };
-  const int bottom = height() - kMargin - kAxis;
+  int bottom = kMargin;
+  for (const MemoryGroup& group : groups_) bottom += kTitle + kGap + kBar * static_cast<int>(group.bars.size());
 
   const int step = std::max(1, static_cast<int>(std::ceil((high - low) * 64 / std::max(1, right - left))));
   painter.setPen(c.border);

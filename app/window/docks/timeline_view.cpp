@@ -198,7 +198,7 @@ void TimelineView::draw(QPainter& painter, QSize size, const Colours& c) const {
     const double y0 = at.rows.top() + static_cast<double>(sm) * at.rows.height() / timeline_->sms;
     painter.fillRect(
         QRectF(at.rows.left(), y0, at.rows.width(), static_cast<double>(at.rows.height()) / timeline_->sms),
-        QBrush(c.border, Qt::BDiagPattern));
+        QBrush(c.masked, Qt::BDiagPattern));
   }
   painter.setPen(c.border);
   painter.drawRect(at.rows.adjusted(-1, -1, 0, 0));

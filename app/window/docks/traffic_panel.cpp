@@ -23,7 +23,7 @@ QString difference_text(const Difference& found) {
   QString words = sign + bytes_cell(found.bytes);
   if (found.percent) {
     const double percent = *found.percent;
-    words += QString(" (%1%2 %)").arg(sign, QString::number(percent, 'f', std::abs(percent) < 0.1 ? 3 : 2));
+    words += QString(" (%1%2&nbsp;%)").arg(sign, QString::number(percent, 'f', std::abs(percent) < 0.1 ? 3 : 2));
   }
   return words;
 }
@@ -37,7 +37,7 @@ QColor difference_colour(const TrafficLine& line, const Difference& found, const
 
 QString direction(const std::vector<TrafficLine>& lines, double TrafficBytes::*part, const QString& title,
                   const Colours& c) {
-  Table table(c, {title, "bytes", "against the formula"});
+  Table table(c, {title, "bytes", "against formula"});
   for (const TrafficLine& line : lines) {
     QString label = QString("<span style='color:%1'>%2</span> %3")
                         .arg(c.dim.name(), text(name(line.origin)), text(line.source).toHtmlEscaped());

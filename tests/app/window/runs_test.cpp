@@ -168,5 +168,24 @@ TEST_F(RunsTest, WithoutAGpuTheSwitchSaysWhy) {
   EXPECT_TRUE(window_->actions_table()["run.cpu"]->isChecked());
 }
 
+TEST_F(RunsTest, SteppingGoesOnWhereTheGpuCannot) {
+  ASSERT_TRUE(wait_until([&] { return window_->gpus_known(); }));
+  if (window_->actions_table()["step.gpu"]->isEnabled()) GTEST_SKIP() << "there is a GPU here";
+  window_->apply([](Document& d) { d.seek(40); });
+  ASSERT_TRUE(settle());
+  const TraceState before = *document().stage().state;
+  window_->apply([](Document& d) { d.step_on(0); });
+  ASSERT_TRUE(wait_until([&] { return !document().gpu_failed().empty(); }));
+  ASSERT_TRUE(settle());
+  EXPECT_TRUE(window_->message().contains("The CPU steps")) << window_->message().toStdString();
+  EXPECT_EQ(document().stepping_device(), -1);
+  EXPECT_EQ(document().stepped_by(), "CPU");
+  EXPECT_EQ(document().device_state(), nullptr);
+  EXPECT_EQ(document().stage().state->K, 40);
+  EXPECT_TRUE(same(document().stage().state->O, before.O));
+  press(Qt::Key_Right);
+  EXPECT_EQ(document().stage().state->K, 41);
+}
+
 }  // namespace
 }  // namespace flashscope::window

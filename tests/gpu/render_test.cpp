@@ -1,0 +1,73 @@
+// The stage of the same step, stepped by the CPU and by the GPU: the same picture, drawn by `flashscope render`.
+#include <gtest/gtest.h>
+#include <stb_image.h>
+#include <sys/wait.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "kernels/host/gpu_runner.h"
+
+namespace flashscope::gpu {
+namespace {
+
+struct Picture {
+  int width = 0, height = 0;
+  std::vector<unsigned char> rgba;
+};
+Picture read_png(const std::string& path) {
+  Picture picture;
+  int channels = 0;
+  stbi_uc* pixels = stbi_load(path.c_str(), &picture.width, &picture.height, &channels, 4);
+  EXPECT_NE(pixels, nullptr) << path;
+  if (!pixels) return picture;
+  picture.rgba.assign(pixels, pixels + std::size_t{4} * picture.width * picture.height);
+  stbi_image_free(pixels);
+  return picture;
+}
+
+class RenderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (gpu_status().devices.empty()) GTEST_SKIP() << "no GPU";
+    std::string name = (std::filesystem::temp_directory_path() / "flashscope-render-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override {
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+  Picture render(const std::string& problem, const char* device) {
+    const std::string file = (folder_ / (std::string(device) + ".png")).string();
+    const std::string command = std::string(FLASHSCOPE_PROGRAM) + " render " + problem + " --no-scan --device " +
+                                device + " --out " + file + " 2>&1";
+    const int status = std::system(command.c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 0) << command;
+    return read_png(file);
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(RenderTest, CpuAndGpuDrawTheSameStep) {
+  const char* const shape = "--random 3 --n 512 --d 64 --causal ";
+  for (const char* recipe : {"", "--algorithm flash1", "--algorithm standard", "--dtype bfloat16 --br 128",
+                             "--dtype float64", "--guard none --order reverse"}) {
+    for (const char* at : {"1", "77", "134", "135", "136", "139", "140"}) {
+      const std::string problem = std::string(shape) + recipe + " --at " + at;
+      const Picture cpu = render(problem, "cpu"), gpu = render(problem, "cuda");
+      ASSERT_EQ(cpu.width, gpu.width);
+      ASSERT_EQ(cpu.rgba.size(), gpu.rgba.size());
+      // Numbers may differ in their last digit, colours by a neighbour in the palette.
+      std::size_t far = 0;
+      for (std::size_t n = 0; n < cpu.rgba.size(); ++n) far += std::abs(cpu.rgba[n] - gpu.rgba[n]) > 8;
+      EXPECT_LE(far, cpu.rgba.size() / 200) << problem;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flashscope::gpu
