@@ -60,6 +60,7 @@ void apply_theme(bool dark) {
   QApplication::setPalette(boxes, "QCheckBox");
   QToolTip::setPalette(palette);
   qApp->setStyleSheet(QString("QToolTip { color: %1; background: %2; border: 1px solid %3; padding: 3px; }"
+                              "QTabBar { qproperty-elideMode: ElideNone; qproperty-usesScrollButtons: true; }"
                               "QMainWindow::separator { background: %3; width: 3px; height: 3px; }"
                               "QMainWindow::separator:hover { background: %4; }"
                               "QToolBar { border: 0; border-top: 1px solid %3; spacing: 2px; padding: 3px; }"
