@@ -435,7 +435,7 @@ void RowStatus(const T* m, const T* l, const T* O, std::int64_t dv, std::int64_t
     for (std::int64_t e = 0; e < dv; ++e) {
       const VecOf<T> o = hn::Load(t, O + e * lanes + r);
       is_nan = hn::Or(is_nan, hn::IsNaN(o));
-      is_inf = hn::Or(is_inf, hn::Eq(o, infinity));
+      is_inf = hn::Or(is_inf, hn::Eq(hn::Abs(o), infinity));
     }
     hn::Store(hn::IfThenElseZero(is_nan, one), t, nan + r);
     hn::Store(hn::IfThenElseZero(is_inf, one), t, inf + r);

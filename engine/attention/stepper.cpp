@@ -425,10 +425,20 @@ std::optional<Event> Stepper<T>::search(EventKind kind, std::int64_t head, std::
     folded();
     return pick(tile_events(head, i, 0, stop));
   }
-  const auto has = [&](const TileCounts& counts) {
-    if (kind == EventKind::rescale) return counts.rescaled > 0;
+  // Whether the tile just folded can hold such an event: then it is folded again, verb by verb.
+  const bool adds = schedule_.recipe().mask_apply == MaskApply::add && schedule_.recipe().guard == Guard::skip;
+  const auto has = [&](const TileCounts& counts, std::int64_t j) {
     if (kind == EventKind::first_max) return counts.first_max > 0;
-    return kind == EventKind::nan ? counts.new_nan > 0 : kind == EventKind::inf && counts.new_inf > 0;
+    if (kind == EventKind::rescale) {
+      if (counts.rescaled == 0 || max_alpha >= 1) return counts.rescaled > 0;
+      for (std::int64_t r = 0; r < fold_.rows(); ++r)
+        if (std::isfinite(fold_.m_old()[r]) && fold_.m()[r] > fold_.m_old()[r] && fold_.alpha()[r] < max_alpha)
+          return true;
+      return false;
+    }
+    // An infinity may be a NaN at the tile's end; and a NaN that a mask adds to goes no further under guard skip.
+    if (kind == EventKind::inf) return counts.new_inf > 0 || counts.new_nan > 0;
+    return kind == EventKind::nan && (counts.new_nan > 0 || (adds && needs_mask(schedule_, head, i, j)));
   };
   const std::int64_t visits = schedule_.visits(head, i);
   const auto first_step = [&](std::int64_t n) {  // state number of the tile's first stage
@@ -450,7 +460,8 @@ std::optional<Event> Stepper<T>::search(EventKind kind, std::int64_t head, std::
     }
     const std::int64_t begins = first_step(n);
     if (forward ? begins >= bound : begins >= from_K) break;
-    const bool hit = has(fold_visit_counted(fold_, schedule_, head, i, n));
+    const TileCounts counts = fold_visit_counted(fold_, schedule_, head, i, n);
+    const bool hit = has(counts, schedule_.visit_j(head, i, n));
     folded();
     if (!hit) continue;
     if (!forward) {
