@@ -218,6 +218,7 @@ struct GpuStepper::Impl {
     a.problem = p;
     const StepPlan& plan = state->plan;
     if (plan.rows == 0) return state;
+    if (stop.stop_requested()) throw Cancelled();
     const std::int64_t bytes = step_bytes(plan, p.dv, in_double);
     check_fits(2 * bytes, "one row block's buffers", device->info);
     a.head = plan.step->head, a.row0 = plan.row0, a.rows = static_cast<int>(plan.rows);
