@@ -11,6 +11,7 @@
 #include "app/command_line/interrupt.h"
 #include "app/command_line/ledger_report.h"
 #include "app/command_line/options.h"
+#include "app/command_line/run_report.h"
 #include "app/command_line/vary.h"
 #include "engine/insight/advisor.h"
 #include "engine/insight/chart.h"
@@ -263,7 +264,7 @@ Json point_json(const Options& options, const Point& point) {
   object["masked_flops"] = point.cost.masked_flops;
   object["ragged_flops"] = point.cost.ragged_flops;
   object["flop_per_byte"] = number(point.cost.intensity());
-  object["blocks"] = point.cost.blocks;
+  object["thread_blocks"] = blocks_json(problem.shape, point.recipe, options.device);
   if (options.device) {
     const std::string why = why_infeasible(problem.shape, point.recipe, *options.device);
     const auto floor = floor_seconds(*options.device, static_cast<double>(point.moved.bytes.total().total()));
