@@ -26,8 +26,6 @@
 #include "engine/files/session_file.h"
 #include "kernels/host/compiler.h"
 
-extern char** environ;
-
 namespace flashscope {
 namespace {
 
