@@ -139,7 +139,7 @@ void MainWindow::make_view_actions() {
                  number < 10 ? QString("Alt+%1").arg(number++) : QString(), "Show this panel",
                  [dock = dock] { dock->show(), dock->raise(); });
   }
-  actions_.add("view.explorer", "View", "E&xplorer", "Ctrl+E",
+  actions_.add("view.explorer", "View", "E&xplorer", "Ctrl+Shift+E",
                "How block size, budget, length and hardware decide the traffic", [this] { show_explorer(); });
   actions_.add_check("view.dark", "View", "&Dark", "Ctrl+T", "Dark or light", dark_,
                      [this](bool on) { set_theme(on); });

@@ -145,7 +145,7 @@ void ExplorerWindow::refresh(const Document& document) {
   const bool moved = document.recipe() != stepper_;
   stepper_ = document.recipe();
   controls_->follow(document.problem()->shape(), document.problem()->mask, document.recipe());
-  if (moved && !controls_->follows()) update_page();
+  if (moved) update_page();  // its mark in the map
 }
 
 void ExplorerWindow::open_recipe(std::int64_t Br, std::int64_t Bc) {
