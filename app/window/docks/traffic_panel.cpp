@@ -90,10 +90,11 @@ QString whole_run(const Document& document, const Run* run, const Colours& c) {
       const QString reason = text(line.missing).toHtmlEscaped();
       const QString what = text(line.source);
       // One line for those that miss for the same reason.
-      if (!reasons.empty() && reasons.back().endsWith(reason))
-        reasons.back().prepend(what + ", ");
+      const QString tail = " missing: " + reason;
+      if (!reasons.empty() && reasons.back().endsWith(tail))
+        reasons.back().insert(reasons.back().size() - tail.size(), ", " + what);
       else
-        reasons << what + " missing: " + reason;
+        reasons << what + tail;
     }
   for (const TrafficLine& line : lines)
     if (line.bytes && !line.against.empty() && line.against != "formula")
