@@ -173,6 +173,7 @@ void print_table(const Options& options, const std::vector<Point>& points) {
   Table table;
   std::vector<std::string> names;
   const std::vector<Column> list = columns(options);
+  names.reserve(list.size());
   for (const Column& column : list) names.push_back(column.name);
   table.line(names);
   for (const Point& point : points) {

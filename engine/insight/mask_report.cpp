@@ -178,7 +178,8 @@ MaskReport mask_report(const Problem& problem, const Schedule& schedule, std::st
   if (problem.mask.keep) guess_keep(*problem.mask.keep, shape, report);
   for (std::int64_t h = 0; h < heads; ++h) report.heads.push_back(visible_of(problem, h, stop, step));
   if (!classes) return report;
-  MaskReport::Tiles& count = report.tiles.emplace();
+  report.tiles = MaskReport::Tiles{};
+  MaskReport::Tiles& count = *report.tiles;
   for (std::int64_t h = 0; h < heads; ++h) {
     const std::int64_t times = heads == 1 ? shape.heads : 1;
     for (std::int64_t i = 0; i < schedule.Tr(); ++i) {

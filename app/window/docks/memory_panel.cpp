@@ -18,7 +18,7 @@ namespace {
 constexpr int kMargin = 10, kTitle = 20, kBar = 19, kGap = 8, kAxis = 22;
 
 RunPointer run_of(const Document& document, Algorithm algorithm) {
-  const RunPointer chosen = document.runs().chosen();
+  RunPointer chosen = document.runs().chosen();
   if (chosen && chosen->report().recipe.algorithm == algorithm) return chosen;
   RunPointer best;
   for (const RunPointer& run : document.runs().all()) {
