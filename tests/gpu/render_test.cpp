@@ -43,8 +43,10 @@ class RenderTest : public testing::Test {
   }
   Picture render(const std::string& problem, const char* device) {
     const std::string file = (folder_ / (std::string(device) + ".png")).string();
-    const std::string command = std::string(FLASHSCOPE_PROGRAM) + " render " + problem + " --no-scan --device " +
-                                device + " --out " + file + " 2>&1";
+    // The program beside this one, wherever both were carried.
+    const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "flashscope";
+    const std::string command =
+        "'" + program.string() + "' render " + problem + " --no-scan --device " + device + " --out " + file + " 2>&1";
     const int status = std::system(command.c_str());
     EXPECT_EQ(WEXITSTATUS(status), 0) << command;
     return read_png(file);
