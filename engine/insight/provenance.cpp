@@ -199,7 +199,7 @@ class Explainer {
     const auto now = states_.numbers(at);
     Link& link = add(CellKind::m, fmt::format("m[{}]", row_));
     link.step = at.K, link.value = now.m;
-    if (now.m == -kInf) return nothing_folded(at);
+    if (now.m == -kInf) return nothing_folded(at, true);
     const auto tile = states_.first_tile(at, [&](double m, double, const auto&) { return m == now.m; });
     if (!tile) return;
     // The link to the step that set the maximum.
@@ -210,8 +210,8 @@ class Explainer {
       return why_S(*tile, c);
     }
   }
-  // l is 0 and m -inf, or would be.
-  void nothing_folded(const At& at) {
+  // l or O is still 0, or m -inf: of all tiles folded in, for m with the one whose maximum is known already.
+  void nothing_folded(const At& at, bool of_maximum = false) {
     if (schedule_.visits(head_, i_) == 0) {
       Link& link = add(CellKind::tile, fmt::format("row block {} visits no tile", i_));
       link.step = at.K;
@@ -219,13 +219,13 @@ class Explainer {
       result_.origin = Origin::empty_row;
       return;
     }
-    if (at.folded == 0 && !states_.maximum_known(at)) {
+    const std::int64_t tiles = at.folded + (of_maximum && states_.maximum_known(at) ? 1 : 0);
+    if (tiles == 0) {
       result_.links.back().text = "no tile of this row block has been folded in yet";
       result_.origin = Origin::nothing_yet;
       return;
     }
-    const std::int64_t last = states_.maximum_known(at) ? at.folded : at.folded - 1;
-    const auto tile = tile_of(standard_ ? 0 : schedule_.visit_j(head_, i_, last));
+    const auto tile = tile_of(standard_ ? 0 : schedule_.visit_j(head_, i_, tiles - 1));
     if (const std::int64_t c = made_infinite(problem_, recipe_, *tile, -kInf); c >= 0) return why_S(*tile, c);
     if (empty()) return empty_row();
     no_key(*tile, false);
@@ -392,7 +392,7 @@ class Explainer {
     result_.origin = Origin::overflow;
   }
   void zero_of_O(std::int64_t x, const At& at, const Numbers& now) {
-    if (now.l == 0 || (at.folded == 0 && !at.stage)) return nothing_folded(at);
+    if (now.l == 0) return nothing_folded(at);
     if (std::isinf(now.l)) return why_l(at);
     largest_term(x, at, now, 0);
   }

@@ -526,6 +526,27 @@ TEST(Provenance, case_02_block_size) {
   EXPECT_EQ(found.origin, Origin::values);
 }
 
+// In the middle of the first tile its maximum is known, and nothing is in l and O yet: not for want of a visible key.
+TEST(Provenance, nothing_is_folded_in_before_accumulate) {
+  const Case log("open-02-first-tile-masked");
+  const auto problem = log.problem(DType::float32, keep_mask_from(log.json["inputs"]["mask"]["values"]));
+  Recipe recipe;
+  recipe.Br = 2, recipe.Bc = 5;
+  const Schedule schedule(problem->shape(), problem->mask, recipe);
+  const std::int64_t K = *schedule.find(0, 0, 0, Stage::exponentials) + 1;
+  for (const CellKind of : {CellKind::O, CellKind::l}) {
+    const Provenance found = why(*problem, schedule, {of, 0, 0, of == CellKind::O ? 0 : -1, K});
+    EXPECT_EQ(found.origin, Origin::nothing_yet) << one_line(found);
+    EXPECT_EQ(found.links.size(), 1u) << one_line(found);
+  }
+  EXPECT_EQ(why(*problem, schedule, {CellKind::m, 0, 0, -1, K}).links.back().of, CellKind::S);
+  // With Bc = 4 the tile has no visible key, and that is why m is -inf.
+  recipe.Bc = 4;
+  const Schedule masked(problem->shape(), problem->mask, recipe);
+  EXPECT_EQ(why(*problem, masked, {CellKind::m, 0, 0, -1, *masked.find(0, 0, 0, Stage::max) + 1}).origin,
+            Origin::masked_tile);
+}
+
 TEST(Provenance, case_05_nan_in_a_masked_key) {
   const Case log("open-05-nan-in-masked-key");
   const auto problem = log.problem(DType::float32, keep_mask_from(log.json["inputs"]["mask"]["values"]));
