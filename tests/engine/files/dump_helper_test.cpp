@@ -19,7 +19,9 @@ void expect_ramp(const Tensor& tensor, std::int64_t first, const std::string& wh
 TEST(DumpHelper, WhatItWritesIsLoaded) {
   const Folder folder;
   const std::string script = std::string(FLASHSCOPE_SOURCE_DIR) + "/tests/engine/files/make_dumps.py";
-  const std::string command = "python3 -B '" + script + "' '" + (folder / "").string() + "' 2>&1";
+  // The distribution's Python first: it is the one that has the distribution's NumPy.
+  const std::string python = std::filesystem::exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3";
+  const std::string command = python + " -B '" + script + "' '" + (folder / "").string() + "' 2>&1";
   std::string output;
   std::FILE* pipe = ::popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
