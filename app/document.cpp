@@ -50,15 +50,14 @@ void Document::open(const ProblemFiles& files) {
 }
 
 void Document::set_problem(std::shared_ptr<const Problem> problem, std::vector<std::string> found) {
-  impl_->found = std::move(found);
-  impl_->change({std::move(problem), impl_->settings.recipe}, false);
+  impl_->change({std::move(problem), impl_->settings.recipe, std::move(found)}, false);
 }
 
 void Document::set_recipe_and_mask(const Recipe& recipe, const Mask& mask) {
   Impl& d = *impl_;
   if (!d.settings.problem) return;
   try {
-    Impl::Settings next{d.settings.problem, recipe};
+    Impl::Settings next{d.settings.problem, recipe, d.settings.found};
     if (!(mask == next.problem->mask)) next.problem = with_mask(next.problem, mask);
     check(recipe, next.problem->shape());
     if (next.problem == d.settings.problem && recipe == d.settings.recipe) return;
@@ -82,7 +81,7 @@ void Document::set_scale(double scale) {
   Impl& d = *impl_;
   if (!d.settings.problem || d.settings.problem->scale == scale) return;
   try {
-    d.change({with_scale(d.settings.problem, scale), d.settings.recipe});
+    d.change({with_scale(d.settings.problem, scale), d.settings.recipe, d.settings.found});
   } catch (const InputError& error) {
     d.message = d.stage.message = error.what();
     ++d.stage.version;
@@ -123,24 +122,26 @@ bool Document::can_redo() const { return !impl_->undone.empty(); }
 
 void Document::seek(std::int64_t K) {
   Impl& d = *impl_;
-  if (!d.plan || d.planning) return;
+  if (d.wait_for_plan(Impl::kPlace, [this, K] { seek(K); })) return;
+  if (d.searching) d.stop_job();
   d.requested_K = std::clamp<std::int64_t>(K, 0, d.steps());
   d.request();
 }
 
 void Document::step(std::int64_t by) {
   Impl& d = *impl_;
-  if (d.planning) {
+  if (!d.planning) return seek(d.requested_K + by);
+  if (auto& place = d.waiting[Impl::kPlace]) {
+    place = [this, by, first = std::move(place)] { first(), step(by); };
+  } else {
     d.place_by += by;
     d.request();
-  } else {
-    seek(d.requested_K + by);
   }
 }
 
 void Document::step_tile(int direction) {
   Impl& d = *impl_;
-  if (!d.plan || d.planning) return;
+  if (d.wait_for_plan(Impl::kPlace, [this, direction] { step_tile(direction); })) return;
   const Schedule& schedule = *d.plan->schedule;
   const std::int64_t tiles = schedule.tiles();
   // The neighbour of the present step's tile; between tiles, the nearest one in the way of going.
@@ -159,7 +160,7 @@ void Document::step_tile(int direction) {
 
 void Document::step_head(std::int64_t head) {
   Impl& d = *impl_;
-  if (!d.plan || d.planning) return;
+  if (d.wait_for_plan(Impl::kPlace, [this, head] { step_head(head); })) return;
   const Place here = d.present_place();
   if (here.start) return seek(d.plan->schedule->nearest(head, 0, 0, Stage::load_q));
   seek(d.plan->schedule->nearest(head, here.row, here.key, here.stage));
@@ -167,7 +168,7 @@ void Document::step_head(std::int64_t head) {
 
 void Document::seek_tile(std::int64_t i, std::int64_t j) {
   Impl& d = *impl_;
-  if (!d.plan || d.planning) return;
+  if (d.wait_for_plan(Impl::kPlace, [this, i, j] { seek_tile(i, j); })) return;
   const Place here = d.present_place();
   const Stage stage =
       here.start || here.stage == Stage::finish || here.stage == Stage::store ? Stage::scores : here.stage;
@@ -177,30 +178,9 @@ void Document::seek_tile(std::int64_t i, std::int64_t j) {
 
 void Document::seek_row(std::int64_t head, std::int64_t row) {
   Impl& d = *impl_;
-  if (!d.plan || d.planning) return;
+  if (d.wait_for_plan(Impl::kPlace, [this, head, row] { seek_row(head, row); })) return;
   const Place here = d.present_place();
   seek(d.plan->schedule->nearest(head, row, here.key, here.start ? Stage::scores : here.stage));
-}
-
-void Document::find(EventKind kind, bool forward) {
-  Impl& d = *impl_;
-  if (!d.plan || d.planning) return;
-  const std::string what = fmt::format("Searching the {} {}", forward ? "next" : "previous", name(kind));
-  const auto plan = d.plan;
-  const std::int64_t from = d.requested_K;
-  d.start_job(
-      what, [this, plan, kind, from, forward](std::stop_token stop, const Progress& progress) -> std::function<void()> {
-        Trace trace(plan->problem, plan->recipe);
-        const auto event = trace.find(kind, from, forward, 1, stop, progress);
-        return [this, plan, event, kind, forward] {
-          if (impl_->plan != plan) return;
-          if (event)
-            seek(event->step);
-          else
-            impl_->message = impl_->stage.message =
-                fmt::format("No {} {} this step", name(kind), forward ? "after" : "before");
-        };
-      });
 }
 
 void Document::cancel_job() {
@@ -229,20 +209,21 @@ void Document::pin_row(std::int64_t row, bool pinned) {
   if (d.plan) d.request();
 }
 
-void Document::request_history(std::int64_t head, std::int64_t row) {
+void Document::request_history(std::int64_t head, std::int64_t row, std::int64_t channel) {
   Impl& d = *impl_;
-  if (!d.plan || d.planning) return;
+  if (d.wait_for_plan(Impl::kHistory, [=, this] { request_history(head, row, channel); })) return;
   const auto plan = d.plan;
-  d.start_task(d.history_thread, [this, plan, head, row](std::stop_token stop) -> std::function<void()> {
+  d.start_task(d.history_thread, [this, plan, head, row, channel](std::stop_token stop) -> std::function<void()> {
     Trace trace(plan->problem, plan->recipe);
-    auto history = std::make_shared<const History>(History{head, row, trace.row_history(head, row, stop)});
+    auto history =
+        std::make_shared<const History>(History{head, row, channel, trace.row_history(head, row, stop, channel)});
     return [this, history] { impl_->history = history; };
   });
 }
 
 void Document::request_events(unsigned kinds, std::int64_t first, std::int64_t count) {
   Impl& d = *impl_;
-  if (!d.plan || d.planning || !d.plan->scan) return;
+  if (d.wait_for_plan(Impl::kEvents, [=, this] { request_events(kinds, first, count); }) || !d.plan->scan) return;
   const auto plan = d.plan;
   d.start_task(d.events_thread, [this, plan, kinds, first, count](std::stop_token) -> std::function<void()> {
     auto page = std::make_shared<const EventPage>(EventPage{kinds, first, plan->scan->events(kinds, first, count)});
@@ -280,7 +261,7 @@ const std::string& Document::stepped_by() const { return impl_->stepped_by; }
 const std::string& Document::gpu_failed() const { return impl_->gpu_failed; }
 int Document::stepping_device() const { return impl_->stepping_gpu; }
 std::shared_ptr<const gpu::DeviceState> Document::device_state() const { return impl_->device_state; }
-const std::vector<std::string>& Document::found() const { return impl_->found; }
+const std::vector<std::string>& Document::found() const { return impl_->settings.found; }
 JobStatus Document::job() const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->job;

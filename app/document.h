@@ -1,7 +1,8 @@
 // The one owner of what is open. Commands change it, everything else reads its snapshots.
 //
 // Seeking, searching, scanning and loading run on its workers; a newer request replaces an older one
-// (generation numbers), and stale results are dropped. No Qt. All methods are for one thread (the
+// (generation numbers), and stale results are dropped. What is asked for while a plan is being made waits for
+// that plan, the newest place, job, history and page of events each. No Qt. All methods are for one thread (the
 // window's, or the command line's); `notify` is called from workers.
 #pragma once
 
@@ -18,6 +19,7 @@
 #include "engine/attention/scan.h"
 #include "engine/attention/trace.h"
 #include "engine/files/problem_file.h"
+#include "engine/insight/search.h"
 #include "viz/stage.h"
 
 namespace flashscope {
@@ -66,14 +68,23 @@ class Document {
   void step_head(std::int64_t head);
   void seek_tile(std::int64_t i, std::int64_t j);
   void seek_row(std::int64_t head, std::int64_t row);
-  void find(EventKind kind, bool forward);  // a job; seeks there when found, else `message`
+  // Jobs that seek to what they find; else `message` says that there is none. `then` hears of what was found.
+  void find(EventKind kind, bool forward);
+  void run_to(std::vector<Stop> stops, bool forward, std::function<void(const Found&)> then = {});
   // A job; when done the run is kept and shown. On a GPU it is a process of its own.
   void run_full(const RunTarget& target = {});
   void cancel_job();
   void step_on(int gpu);             // the GPU that steps from here on; -1: the CPU
+
+  // A second recipe of the same problem, kept in step with the first by place; none: only one is shown. Not an
+  // undo step. One that cannot be stepped is refused with `message`.
+  void set_beside(const std::optional<Recipe>& recipe);
+  const std::optional<Recipe>& beside() const;
+  void find_difference(bool forward);  // a job: the next state in which a row first differs
+
   void hover_row(std::int64_t row);  // -1: none
   void pin_row(std::int64_t row, bool pinned);
-  void request_history(std::int64_t head, std::int64_t row);
+  void request_history(std::int64_t head, std::int64_t row, std::int64_t channel = -1);  // channel of O, or none
   void request_events(unsigned kinds, std::int64_t first, std::int64_t count);
 
   void show_run(std::size_t n);                             // beyond the last: again the last one of what is open
@@ -110,7 +121,7 @@ class Document {
   std::shared_ptr<const Scan> scan() const;
 
   struct History {
-    std::int64_t head = 0, row = 0;
+    std::int64_t head = 0, row = 0, channel = -1;
     std::vector<RowHistoryEntry> entries;
   };
   std::shared_ptr<const History> history() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "engine/error.h"
 
@@ -48,6 +49,8 @@ void Document::Impl::request() {
     request.plan = plan;
   request.gpu = stepping_gpu;
   request.check_row = hovered >= 0 ? hovered : pinned.empty() ? -1 : pinned.front();
+  request.beside = beside;
+  request.beside_row = beside_row >= 0 ? beside_row : pinned.empty() ? -1 : pinned.front();
   stage.busy = true;
   ++stage.version;
   seeker->request(std::move(request));
@@ -61,14 +64,16 @@ void Document::Impl::take(Seeker::Result result) {
   ++stage.version;
   if (!result.plan) {
     message = result.error;
-    // The settings could not be planned: the last ones that could are in force again.
+    // The settings could not be planned: the last ones that could are in force again. The very first ones stay,
+    // without a plan, until they are changed.
     if (planning && plan) {
-      settings = {plan->problem, plan->recipe};
+      settings = planned.settings;
       generation = plan->generation;
-      planning = false;
       undone = planned.undone, done = planned.done, joined = planned.joined;
       requested_K = stage.state ? stage.state->K : 0;
     }
+    planning = false;
+    waiting = {};
     stage.message = message;
     return;
   }
@@ -76,7 +81,7 @@ void Document::Impl::take(Seeker::Result result) {
   if (replanned) {
     plan = result.plan;
     planning = false;
-    planned = {undone, done, joined};
+    planned = {settings, undone, done, joined};
     runs.choose_none(), history.reset(), events.reset();
     stage.totals = {};
     const std::lock_guard lock(mutex);
@@ -112,10 +117,23 @@ void Document::Impl::take(Seeker::Result result) {
   stage.pinned_rows = pinned;
   stage.title = plan->problem->name;
   stage.conventions = conventions(plan->recipe, plan->problem->mask);
+  take_beside(std::move(result));
   if (newest && then_K) {
     requested_K = std::clamp<std::int64_t>(*std::exchange(then_K, {}), 0, plan->schedule->steps());
     request();
   }
+  if (replanned) do_what_waits();
+}
+
+bool Document::Impl::wait_for_plan(Sort sort, std::function<void()> action) {
+  if (plan && !planning) return false;
+  if (planning) waiting[sort] = std::move(action);
+  return true;
+}
+
+void Document::Impl::do_what_waits() {
+  for (const auto& action : std::exchange(waiting, {}))
+    if (action) action();
 }
 
 Place Document::Impl::present_place() const {
@@ -134,6 +152,7 @@ void Document::Impl::apply(Settings next, bool keep_place) {
   place = keep_place ? present_place() : Place{};
   place_by = 0;
   then_K.reset();
+  waiting = {};
   settings = std::move(next);
   generation = ++generations;
   planning = true;
@@ -153,11 +172,12 @@ void Document::Impl::change(Settings next, bool keep_place) {
 }
 
 void Document::Impl::runs_changed() {
-  if (!planning) planned = {undone, done, joined};
+  if (!planning) planned = {settings, undone, done, joined};
   ++stage.version;
 }
 
 void Document::Impl::stop_job() {
+  searching = false;
   job_thread.request_stop();
   const std::lock_guard lock(mutex);
   ++jobs;  // what it still delivers is stale

@@ -2,6 +2,7 @@
 // back. Only for document*.cpp.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -23,7 +24,8 @@ struct Document::Impl {
   struct Settings {
     std::shared_ptr<const Problem> problem;
     Recipe recipe;
-    bool operator==(const Settings&) const = default;
+    std::vector<std::string> found = {};  // in the problem's files
+    bool operator==(const Settings& other) const { return problem == other.problem && recipe == other.recipe; }
   };
 
   // One step back: other settings, or runs that were deleted.
@@ -39,7 +41,8 @@ struct Document::Impl {
   Settings settings;
   std::vector<Undo> undone, done;  // redo and undo stacks
   bool joining = false, joined = false;
-  struct {  // as they were with the settings of `plan`, to go back to when newer ones cannot be planned
+  struct {  // as they were with `plan`, to go back to when newer settings cannot be planned
+    Settings settings;
     std::vector<Undo> undone, done;
     bool joined = false;
   } planned;
@@ -55,10 +58,11 @@ struct Document::Impl {
   std::shared_ptr<const gpu::DeviceState> device_state;
   std::string stepped_by = "CPU", gpu_failed;
   viz::StageData stage;
-  std::vector<std::string> found;
   std::string message;
   std::vector<std::int64_t> pinned;
   std::int64_t hovered = -1;
+  std::optional<Recipe> beside;  // the second recipe
+  std::int64_t beside_row = -1;  // of the last difference that was found
   RunList runs;
   Settings saved;                      // those that are in a file
   std::optional<std::int64_t> then_K;  // where to go once the present settings are planned
@@ -83,9 +87,17 @@ struct Document::Impl {
   void post(std::function<void()> change);
   void notify_window();
 
+  // ---- what is asked for while a plan is made waits for it, the newest of each sort
+  enum Sort { kPlace, kJob, kHistory, kEvents, kSorts };
+  std::array<std::function<void()>, kSorts> waiting;
+  // Whether `action` has to wait, or there is nothing that it could be done in.
+  bool wait_for_plan(Sort sort, std::function<void()> action);
+  void do_what_waits();
+
   // ---- seeking
   void request();
   void take(Seeker::Result result);
+  void take_beside(Seeker::Result result);  // what belongs to the second recipe
 
   // ---- settings
   Place present_place() const;
@@ -94,6 +106,7 @@ struct Document::Impl {
   void runs_changed();
 
   // ---- jobs: one at a time; a newer one replaces it
+  bool searching = false;  // the job looks for a place: a command to go elsewhere ends it
   void stop_job();
 
   // `work` runs on a worker and returns what poll() shall do with its result.

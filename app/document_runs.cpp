@@ -10,7 +10,7 @@ namespace flashscope {
 
 void Document::run_full(const RunTarget& target) {
   Impl& d = *impl_;
-  if (!d.plan || d.planning) return;
+  if (d.wait_for_plan(Impl::kJob, [this, target] { run_full(target); })) return;
   const auto plan = d.plan;
   d.start_job(fmt::format("Running {} on the {}", name(plan->recipe.algorithm), target.gpu ? "GPU" : "CPU"),
               [this, plan, target](std::stop_token stop, const Progress& progress) -> std::function<void()> {
@@ -49,7 +49,6 @@ void Document::set_session(const SessionFile& session, const std::vector<bool>& 
   d.runs.take(session, own);
   ++d.stage.version;
   if (!session.problem) return;
-  d.found.clear();
   d.done.clear(), d.undone.clear();
   d.apply({session.problem, session.recipe}, false);
   d.then_K = session.K;

@@ -13,6 +13,7 @@
 #include "app/gpu_steps.h"
 #include "app/plan.h"
 #include "engine/attention/trace.h"
+#include "engine/insight/first_difference.h"
 
 namespace flashscope {
 
@@ -36,6 +37,15 @@ class Seeker {
     std::int64_t by = 0;         // steps on from `place`
     std::int64_t check_row = -1;
     int gpu = -1;  // the GPU that steps; -1: the CPU
+    std::optional<Recipe> beside;  // the second recipe
+    std::int64_t beside_row = -1;  // of a row block, the row that both recipes should have on the chip
+  };
+  // The second recipe at the same place.
+  struct Beside {
+    std::shared_ptr<const Schedule> schedule;
+    std::shared_ptr<const TraceState> state;
+    OnChip on_chip;
+    Differences differences;
   };
   struct Result {
     std::uint64_t number = 0;
@@ -49,6 +59,8 @@ class Seeker {
     std::optional<RowCheck> check;
     std::int64_t check_row = -1;
     std::string error;  // a plan that could not be made; plan is null then
+    std::optional<Beside> beside;
+    std::string beside_error;  // a second recipe that cannot be stepped
   };
 
   explicit Seeker(std::function<void(Result)> deliver);  // called on the worker
@@ -60,6 +72,7 @@ class Seeker {
   class ScanEnding;
   void work(std::stop_token stop);
   Result serve(const Request& request, std::stop_token stop);
+  void serve_beside(const Request& request, Result& result, const std::stop_token& stop);
 
   std::function<void(Result)> deliver_;
   std::shared_ptr<ScanEnding> ending_;
@@ -76,6 +89,10 @@ class Seeker {
   std::shared_ptr<const gpu::DeviceState> arrays_;
   std::string gpu_name_;
   int stepped_by_ = -1;  // as in Request::gpu
+  std::shared_ptr<const Problem> beside_problem_;
+  std::shared_ptr<const Schedule> beside_schedule_;
+  std::optional<Trace> beside_trace_;
+  std::shared_ptr<const TraceState> beside_state_;
   std::jthread thread_;
 };
 

@@ -56,6 +56,19 @@ std::string cell_text(const StageData& data, ChipBuffer buffer, std::int64_t r, 
   return text;
 }
 
+// The same cell in the other recipe, found by row and key.
+std::string other_value(const StageData& data, ChipBuffer buffer, bool second, std::int64_t r, std::int64_t col) {
+  const StageData &here = second ? *data.beside : data, &there = second ? data : *data.beside;
+  if (!here.state || !there.state) return {};
+  const std::int64_t row = here.state->row0 + r - there.state->row0;
+  const bool keys = buffer == ChipBuffer::S || buffer == ChipBuffer::P;
+  const std::int64_t other_col = keys ? here.state->col0 + col - there.state->col0 : col;
+  const HeatSource source = heat_source(there, buffer);
+  if (buffer == ChipBuffer::K || buffer == ChipBuffer::V || source.empty()) return {};
+  if (row < 0 || row >= source.rows || other_col < 0 || other_col >= source.cols) return {};
+  return fmt::format("\nbeside it: {}", exact(type_of(*data.problem, buffer), source.at(row, other_col)));
+}
+
 std::string tile_text(const StageData& data, std::int64_t i, std::int64_t j) {
   const Schedule& schedule = *data.schedule;
   const std::int64_t head = data.state->head, Br = schedule.recipe().Br, Bc = schedule.recipe().Bc;
@@ -97,7 +110,9 @@ std::string read_out(const StageData& data, const StageOptions& options, const P
   switch (place.target) {
     case Target::chip_cell: {
       const auto buffer = static_cast<ChipBuffer>(place.what);
-      return cell_text(data, buffer, place.row, place.col);
+      const bool second = place.side && data.beside;
+      return cell_text(second ? *data.beside : data, buffer, place.row, place.col) +
+             (data.beside ? other_value(data, buffer, second, place.row, place.col) : "");
     }
     case Target::map_tile:
       return tile_text(data, place.row, place.col);

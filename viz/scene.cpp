@@ -157,14 +157,22 @@ std::pair<std::int64_t, std::int64_t> head_steps(const Schedule& schedule, std::
 
 std::array<Range, kChipBuffers> finite_ranges(const StageData& data) {
   std::array<Range, kChipBuffers> ranges;
-  for (int n = 0; n < kChipBuffers; ++n) ranges[n] = finite_range(heat_source(data, static_cast<ChipBuffer>(n)));
+  for (int n = 0; n < kChipBuffers; ++n) {
+    Range& range = ranges[n] = finite_range(heat_source(data, static_cast<ChipBuffer>(n)));
+    if (!data.beside) continue;
+    const Range other = finite_range(heat_source(*data.beside, static_cast<ChipBuffer>(n)));
+    if (!other.any) continue;
+    range.low = range.any ? std::min(range.low, other.low) : other.low;
+    range.high = range.any ? std::max(range.high, other.high) : other.high;
+    range.any = true;
+  }
   return ranges;
 }
 
 Place place_at(const Scene& scene, Point point) {
   for (auto hit = scene.hits.rbegin(); hit != scene.hits.rend(); ++hit) {
     if (!hit->rect.contains(point.x, point.y)) continue;
-    Place place{hit->target, hit->what, -1, -1, hit->K};
+    Place place{hit->target, hit->what, -1, -1, hit->K, hit->side};
     const double u = (point.x + 0.5 - hit->rect.x) / hit->rect.w, v = (point.y + 0.5 - hit->rect.y) / hit->rect.h;
     if (hit->rows > 0)
       place.row = static_cast<std::int64_t>(std::floor(hit->row0 + std::min(v, 0.999999999) * hit->rows));
@@ -179,7 +187,7 @@ Place place_at(const Scene& scene, Point point) {
 std::int64_t row_of(const StageData& data, const Place& place) {
   const auto buffer = static_cast<ChipBuffer>(place.what);
   if (!data.state || place.target != Target::chip_cell || buffer == ChipBuffer::K || buffer == ChipBuffer::V) return -1;
-  return data.state->row0 + place.row;
+  return (place.side && data.beside ? *data.beside : data).state->row0 + place.row;
 }
 
 void draw_header(Painter& p, const SceneContext& c, const Rect& r) {
@@ -216,9 +224,9 @@ void draw_formula(Painter& p, const SceneContext& c, const Rect& r) {
   std::int64_t key = -1;
   if (c.ready() && pointed.target == Target::chip_cell) {
     const auto buffer = static_cast<ChipBuffer>(pointed.what);
-    if (buffer == ChipBuffer::K || buffer == ChipBuffer::S || buffer == ChipBuffer::P)
-      key = c.state().col0 + pointed.col;
-    if (buffer == ChipBuffer::V) key = c.state().col0 + pointed.row;
+    const TraceState& s = pointed.side && c.data.beside ? *c.data.beside->state : c.state();
+    if (buffer == ChipBuffer::K || buffer == ChipBuffer::S || buffer == ChipBuffer::P) key = s.col0 + pointed.col;
+    if (buffer == ChipBuffer::V) key = s.col0 + pointed.row;
   }
   p.scene.focus_row = focus_row(c.data, row_of(c.data, pointed));
   const FormulaLine line = formula_line(c.data, p.scene.focus_row, key);
@@ -244,10 +252,12 @@ void draw_highlights(Painter& p, const SceneContext& c) {
   const Theme& t = p.colours;
   const TraceState& s = c.state();
   const auto slot = [&](ChipBuffer b) { return p.scene.chip[static_cast<int>(b)]; };
-  const Rect Q = slot(ChipBuffer::Q), O = slot(ChipBuffer::O);
+  const Rect O = slot(ChipBuffer::O);
   const Camera& camera = c.input.camera;
-  // A frame around rows [r, r+1) of the block, across all buffers.
-  const auto row_frame = [&](std::int64_t row, Colour colour, float width) {
+  // A frame around rows [r, r+1) of the block, across all buffers of a chip.
+  const auto frame_on = [&](const TraceState& s, const std::array<Rect, kChipBuffers>& chip, std::int64_t row,
+                            Colour colour, float width) {
+    const Rect Q = chip[static_cast<int>(ChipBuffer::Q)], O = chip[static_cast<int>(ChipBuffer::O)];
     if (row < s.row0 || row >= s.row0 + s.rows || Q.empty()) return;
     const double rows = static_cast<double>(s.rows);
     const double top = (static_cast<double>(row - s.row0) / rows - camera.top) / (camera.bottom - camera.top);
@@ -264,6 +274,10 @@ void draw_highlights(Painter& p, const SceneContext& c) {
         1,
         false});
   };
+  const auto row_frame = [&](std::int64_t row, Colour colour, float width) {
+    frame_on(s, p.scene.chip, row, colour, width);
+    if (c.data.beside && c.data.beside->state) frame_on(*c.data.beside->state, p.scene.chip_beside, row, colour, width);
+  };
   for (std::int64_t row : c.data.pinned_rows) row_frame(row, t.query, 2);
   // While tiles move no row's numbers are told, unless one is pointed at.
   const bool told = c.data.transfers.empty() || row_of(c.data, p.scene.pointed) >= 0;
@@ -271,7 +285,7 @@ void draw_highlights(Painter& p, const SceneContext& c) {
 
   const Place& at = p.scene.pointed;
   const auto buffer = static_cast<ChipBuffer>(at.what);
-  if (at.target == Target::chip_cell) {
+  if (at.target == Target::chip_cell && at.side == 0) {
     std::int64_t key = -1;
     if (buffer == ChipBuffer::K || buffer == ChipBuffer::S || buffer == ChipBuffer::P) key = at.col;
     if (buffer == ChipBuffer::V) key = at.row;
@@ -328,16 +342,21 @@ Scene make_scene(const StageData& data, const StageOptions& options, const Scene
   const SceneContext c{data, options, input};
 
   draw_header(p, c, l.header);
-  draw_memory(p, c, l.memory);
-  draw_chip(p, c, l.chip);
+  const bool two = c.ready() && data.beside && data.beside->state;
+  if (two) {
+    draw_two_chips(p, c, {l.memory.x, l.memory.y, l.chip.right() - l.memory.x, l.memory.h});
+  } else {
+    draw_memory(p, c, l.memory);
+    draw_chip(p, c, l.chip);
+  }
   draw_tiles(p, c, l.tiles);
   draw_run(p, c, l.run);
   if (input.pointer_inside) scene.pointed = place_at(scene, input.pointer);
   draw_formula(p, c, l.formula);
   draw_highlights(p, c);
   scene.floating = scene.items.size();
-  draw_transfers(p, c, l.crossing);
-  if (data.busy)
+  if (!two) draw_transfers(p, c, l.crossing);
+  if (data.busy && !two)
     p.text({l.crossing.x + 2, l.crossing.y + 8, l.crossing.w - 4, 20}, p.body(p.colours.dim, Align::centre),
            {"computing…", ""});
   if (!data.message.empty())

@@ -53,6 +53,7 @@ struct Path {
 };
 struct HeatMap {
   ChipBuffer buffer = ChipBuffer::S;
+  int side = 0;  // 1: of the second recipe
   Rect rect;
   double row0 = 0, rows = 0, col0 = 0, cols = 0;  // the cells in view; may start inside a cell
   Range range;
@@ -81,12 +82,14 @@ struct Hit {
   int what = 0;                                   // ChipBuffer, Operand, MapColour, or index of the convention
   std::int64_t K = -1;                            // stage: where a click goes
   double row0 = 0, rows = 0, col0 = 0, cols = 0;  // of what lies under rect
+  int side = 0;                                   // 1: on the second recipe's chip
 };
 struct Place {  // a resolved Hit
   Target target = Target::none;
   int what = 0;
   std::int64_t row = -1, col = -1;  // cell of a chip buffer or tile (i, j), in the coordinates of the target
   std::int64_t K = -1;
+  int side = 0;
 };
 
 struct TensorPlace {
@@ -97,14 +100,16 @@ struct TensorPlace {
 
 struct Scene {
   std::vector<Item> items;
-  std::size_t floating = 0;               // items from here on float above the layout: packets, tooltip, message
-  std::vector<Hit> hits;                  // later ones lie on top
-  Place pointed;                          // what is under the pointer
-  std::string tooltip;                    // of it; plain text
-  std::int64_t focus_row = -1;            // query row whose numbers the formula shows; -1: none
-  std::vector<TensorPlace> hbm;           // tensors in HBM
-  std::array<Rect, kChipBuffers> chip{};  // slots on the chip, also of buffers that do not exist now
-  Rect score, map;                        // where the wheel zooms: the score tile and the tile map
+  std::size_t floating = 0;                      // items from here on float above the layout: packets, tooltip, message
+  std::vector<Hit> hits;                         // later ones lie on top
+  Place pointed;                                 // what is under the pointer
+  std::string tooltip;                           // of it; plain text
+  std::int64_t focus_row = -1;                   // query row whose numbers the formula shows; -1: none
+  std::vector<TensorPlace> hbm;                  // tensors in HBM
+  std::array<Rect, kChipBuffers> chip{};         // slots on the chip, also of buffers that do not exist now
+  Rect score, map;                               // where the wheel zooms: the score tile and the tile map
+  std::array<Rect, kChipBuffers> chip_beside{};  // the same of the second recipe, where there is one
+  Rect score_beside;
 };
 
 struct SceneInput {
@@ -116,12 +121,15 @@ struct SceneInput {
   double flash = 0;                          // 1..0: the rescaled rows' flash fades
   std::array<Range, kChipBuffers> ranges{};  // finite_range of each buffer
 };
-std::array<Range, kChipBuffers> finite_ranges(const StageData& data);
+std::array<Range, kChipBuffers> finite_ranges(const StageData& data);  // of both recipes together
 
 Scene make_scene(const StageData& data, const StageOptions& options, const SceneInput& input);
 Place place_at(const Scene& scene, Point point);
 // What the place is and holds, several lines of plain text.
 std::string read_out(const StageData& data, const StageOptions& options, const Place& place);
+// What differs at this step, in a sentence; and a recipe by its algorithm and what it has other than `other`.
+std::string difference_line(const Differences& differences);
+std::string recipe_beside(const Recipe& recipe, const Recipe& other);
 // The query row of a place on the chip; -1: none.
 std::int64_t row_of(const StageData& data, const Place& place);
 

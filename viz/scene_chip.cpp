@@ -103,7 +103,7 @@ void map_of(Painter& p, const SceneContext& c, ChipBuffer buffer, const Rect& re
   if (source.empty()) return;
   const Camera& camera = c.input.camera;
   HeatMap map;
-  map.buffer = buffer;
+  map.buffer = buffer, map.side = c.side;
   const auto rows = static_cast<double>(source.rows), cols = static_cast<double>(source.cols);
   map.row0 = follow_rows ? camera.top * rows : 0;
   map.rows = follow_rows ? (camera.bottom - camera.top) * rows : rows;
@@ -114,7 +114,7 @@ void map_of(Painter& p, const SceneContext& c, ChipBuffer buffer, const Rect& re
   const HeatMap drawn = p.heat(rect, map);
   cell_numbers(p, drawn, source, c.options, type_of(*c.data.problem, buffer));
   Hit hit;
-  hit.target = Target::chip_cell, hit.what = static_cast<int>(buffer);
+  hit.target = Target::chip_cell, hit.what = static_cast<int>(buffer), hit.side = c.side;
   hit.row0 = map.row0, hit.rows = map.rows, hit.col0 = map.col0, hit.cols = map.cols;
   p.hit(rect, hit);
 }
@@ -304,9 +304,12 @@ void draw_chip(Painter& p, const SceneContext& c, const Rect& r) {
   const Rect head{r.x + kPad, r.y + 8, r.w - 2 * kPad, 26};
   const bool budgeted = c.ready() && c.recipe().sram && c.recipe().algorithm != Algorithm::standard;
   const TextStyle title_style{kNumber, Face::bold, t.ink, Align::left, false};
-  const float title = budgeted && head.w < 640 ? p.text(head, title_style, "On chip")
-                                               : p.text({head.x, head.y, head.w * 0.45f, head.h}, title_style,
-                                                        {"On chip, one block", "On chip"});
+  const float title =
+      !c.heading.empty()
+          ? p.text({head.x, head.y, head.w - 80, head.h}, {kLabel, Face::bold, t.ink, Align::left, false}, c.heading)
+      : budgeted && head.w < 640
+          ? p.text(head, title_style, "On chip")
+          : p.text({head.x, head.y, head.w * 0.45f, head.h}, title_style, {"On chip, one block", "On chip"});
   if (!c.ready()) return;
   const TraceState& s = c.state();
   const Shape shape = c.data.problem->shape();
@@ -369,6 +372,7 @@ void draw_chip(Painter& p, const SceneContext& c, const Rect& r) {
     const bool exists = !heat_source(c.data, n.buffer).empty();
     p.box(n.rect, exists ? t.well : t.panel, t.line, 0, 1, !exists);
     map_of(p, c, n.buffer, n.rect, n.buffer != K && n.buffer != V, n.buffer == K || n.buffer == S || n.buffer == P);
+    draw_differences(p, c, n.buffer, n.rect, c.shift);
     Colour ink = t.ink;
     if (n.buffer == Q) ink = t.query;
     if (n.buffer == K || n.buffer == V) ink = t.key;

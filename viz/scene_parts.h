@@ -9,6 +9,10 @@ struct SceneContext {
   const StageData& data;
   const StageOptions& options;
   const SceneInput& input;
+  int side = 0;                              // 1: the second recipe
+  const Differences* differences = nullptr;  // to be outlined on the chip; its rows lie `shift` further down here
+  std::int64_t shift = 0;
+  std::string heading = {};  // of the chip, in place of the usual one
   bool ready() const { return data.problem && data.schedule && data.state; }
   const TraceState& state() const { return *data.state; }
   const Recipe& recipe() const { return data.schedule->recipe(); }
@@ -19,6 +23,9 @@ void draw_header(Painter& p, const SceneContext& c, const Rect& r);
 void draw_formula(Painter& p, const SceneContext& c, const Rect& r);
 void draw_memory(Painter& p, const SceneContext& c, const Rect& r);
 void draw_chip(Painter& p, const SceneContext& c, const Rect& r);
+// The two chips of data.beside, in the place of HBM and of one chip.
+void draw_two_chips(Painter& p, const SceneContext& c, const Rect& r);
+void draw_differences(Painter& p, const SceneContext& c, ChipBuffer buffer, const Rect& slot, std::int64_t shift);
 void draw_tiles(Painter& p, const SceneContext& c, const Rect& r);
 void draw_run(Painter& p, const SceneContext& c, const Rect& r);
 

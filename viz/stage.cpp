@@ -58,7 +58,7 @@ struct Stage::Impl {
   }
 
   void click(const StageData& data, const Place& place, std::vector<StageCommand>& commands) {
-    const TraceState& s = *data.state;
+    const TraceState& s = place.side && data.beside ? *data.beside->state : *data.state;
     const Recipe& recipe = data.schedule->recipe();
     switch (place.target) {
       case Target::chip_cell: {
@@ -113,7 +113,8 @@ struct Stage::Impl {
 
   void handle(const InputEvent& event, const StageData& data, const Scene& scene, std::vector<StageCommand>& commands) {
     const Point at{event.x, event.y};
-    const bool on_score = scene.score.contains(at.x, at.y), on_map = scene.map.contains(at.x, at.y);
+    const Rect& score = scene.score_beside.contains(at.x, at.y) ? scene.score_beside : scene.score;
+    const bool on_score = score.contains(at.x, at.y), on_map = scene.map.contains(at.x, at.y);
     switch (event.kind) {
       case InputEvent::Kind::leave:
         inside = false;
@@ -123,8 +124,7 @@ struct Stage::Impl {
         if (press == Press::none) return;
         moved |= std::hypot(at.x - pressed_at.x, at.y - pressed_at.y) > kClickSlop;
         if (press == Press::strip) seek_on_strip(scene, at, commands);
-        if (press == Press::score && moved)
-          pan(camera, (last.x - at.x) / scene.score.w, (last.y - at.y) / scene.score.h);
+        if (press == Press::score && moved) pan(camera, (last.x - at.x) / score.w, (last.y - at.y) / score.h);
         if (press == Press::map && moved) pan(map_camera, (last.x - at.x) / scene.map.w, (last.y - at.y) / scene.map.h);
         last = at;
         return;
@@ -159,9 +159,8 @@ struct Stage::Impl {
       case InputEvent::Kind::wheel:
         inside = true, pointer = at;
         if (on_score && data.state)
-          zoom(camera, (at.x - scene.score.x) / scene.score.w, (at.y - scene.score.y) / scene.score.h,
-               std::pow(0.8, event.wheel), static_cast<double>(data.state->rows),
-               static_cast<double>(data.state->cols));
+          zoom(camera, (at.x - score.x) / score.w, (at.y - score.y) / score.h, std::pow(0.8, event.wheel),
+               static_cast<double>(data.state->rows), static_cast<double>(data.state->cols));
         if (on_map && data.schedule)
           zoom(map_camera, (at.x - scene.map.x) / scene.map.w, (at.y - scene.map.y) / scene.map.h,
                std::pow(0.8, event.wheel), static_cast<double>(data.schedule->Tr()),
@@ -208,7 +207,8 @@ StageResult Stage::draw(const StageData& data, const StageOptions& options, cons
   impl_->overlay.draw(scene, data.strip.get(), options.dark, width, height, [&](const Item& item) {
     glDisable(GL_SCISSOR_TEST);
     if (const auto* map = std::get_if<HeatMap>(&item))
-      impl_->heat_maps.draw(slot++, *map, data, colours, impl_->luts, width, height);
+      impl_->heat_maps.draw(slot++, *map, map->side && data.beside ? *data.beside : data, colours, impl_->luts, width,
+                            height);
     if (const auto* map = std::get_if<TileMap>(&item))
       impl_->tile_map.draw(*map, data, options, colours, impl_->luts, width, height);
     glActiveTexture(GL_TEXTURE0);  // where ImGui binds its font

@@ -13,6 +13,7 @@
 #include "engine/attention/ledger.h"
 #include "engine/attention/scan.h"
 #include "engine/attention/trace.h"
+#include "engine/insight/first_difference.h"
 #include "viz/shared_chip.h"
 
 namespace flashscope::viz {
@@ -44,7 +45,10 @@ struct StageData {
   std::string conventions;                // one line, always visible
   std::string message;                    // one line for the person, e.g. an error; may be empty
   bool busy = false;                      // a seek is running; the picture is of the last state
-  std::uint64_t version = 0;              // changes whenever anything above changed
+  // A second recipe in step: its problem, schedule, state, on_chip, conventions; and what differs from it.
+  std::shared_ptr<const StageData> beside;
+  std::shared_ptr<const Differences> differences;
+  std::uint64_t version = 0;  // changes whenever anything above changed
 };
 
 enum class MapColour { largest_score, rescaled_rows, softmax_mass, nan_count };

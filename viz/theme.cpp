@@ -30,7 +30,8 @@ constexpr Theme kDark = {.background = hex(0x10131a),
                          .minus_inf = hex(0x4d8dff),
                          .masked = hex(0x2b313e),
                          .masked_hatch = hex(0x4b5364),
-                         .good = hex(0x6fd08c)};
+                         .good = hex(0x6fd08c),
+                         .difference = hex(0xff5c5c)};
 
 constexpr Theme kLight = {.background = hex(0xeef0f4),
                           .panel = hex(0xffffff),
@@ -50,7 +51,8 @@ constexpr Theme kLight = {.background = hex(0xeef0f4),
                           .minus_inf = hex(0x1f63d0),
                           .masked = hex(0xdfe3ea),
                           .masked_hatch = hex(0xaab2c0),
-                          .good = hex(0x1a7f45)};
+                          .good = hex(0x1a7f45),
+                          .difference = hex(0xc8102e)};
 
 // Viridis, sampled at equal distances (matplotlib, CC0).
 constexpr Colour kViridis[] = {hex(0x440154), hex(0x482475), hex(0x414487), hex(0x355f8d), hex(0x2a788e), hex(0x21918c),

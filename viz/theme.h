@@ -24,7 +24,7 @@ struct Theme {
   Colour query, key, result;               // Q blue, K V teal, O and what is computed now amber
   Colour amber, nan, inf, minus_inf;
   Colour masked, masked_hatch;  // the two greys of the hatch
-  Colour good;                  // agreement
+  Colour good, difference;      // agreement; cells that differ between two recipes
 };
 const Theme& theme(bool dark);
 

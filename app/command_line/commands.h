@@ -14,6 +14,7 @@ void add_count(Command& command);
 void add_devices(Command& command);
 void add_diagnose(Command& command);
 void add_gallery(Command& command);
+void add_history(Command& command);
 void add_render(Command& command);
 void add_row(Command& command);
 void add_run(Command& command);

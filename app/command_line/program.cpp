@@ -30,6 +30,7 @@ constexpr std::array kCommands{
     Known{"sweep", "the ledger at every point of a product of options: table, CSV, JSON, chart", add_sweep},
     Known{"diagnose", "NaN rows, the first NaN with its stage and cause, empty rows", add_diagnose},
     Known{"gallery", "known mistakes and conventions, each with the smallest input that shows it", add_gallery},
+    Known{"history", "one row across all tiles: m, l, alpha, O before and after each; table, CSV, JSON", add_history},
     Known{"render", "the stage in one state as a PNG, without a display", add_render},
     Known{"row", "the online softmax of one row of scores, chunk by chunk", add_row},
     Known{"devices", "the processors of this machine and what each can run", add_devices},

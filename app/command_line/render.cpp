@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "app/command_line/beside.h"
 #include "app/command_line/commands.h"
 #include "app/command_line/interrupt.h"
 #include "app/command_line/options.h"
@@ -21,6 +22,7 @@ struct Options {
   std::optional<std::int64_t> at;
   std::optional<std::int64_t> row;
   bool on_gpu = false;
+  std::optional<std::string> beside;
   bool no_scan = false;
   bool json = false;
 };
@@ -53,13 +55,13 @@ int render(Options& options) {
   Document document;
   document.set_problem(opened.problem, opened.found);
   document.set_recipe(recipe);
-  document.wait_idle();  // a seek belongs to the plan that is there
   if (options.on_gpu) {
     const gpu::GpuStatus status = gpu_status();
     if (status.devices.empty()) throw DeviceError(status.missing.empty() ? "no GPU" : status.missing.front());
     document.step_on(status.devices.front().index);
   }
   document.seek(*options.at);
+  if (options.beside) document.set_beside(recipe_beside(*options.beside, recipe, opened.problem->shape()));
   document.wait_idle();
   if (!document.gpu_failed().empty()) throw DeviceError(document.gpu_failed());
   if (options.row) document.pin_row(*options.row, true);
@@ -112,6 +114,10 @@ void add_render(Command& command) {
                  [options](const std::string& word) { options->on_gpu = word == "cuda"; });
   command.integer("--row", "R", "pin this query row and show its checks", 0, std::int64_t{1} << 40,
                   [options](std::int64_t row) { options->row = row; });
+  command.option("--beside", "NAME=VALUE,...",
+                 "a second recipe in step, by what it has other: algorithm br bc order skip guard empty-row normalise "
+                 "numerators mask-apply defect; or the word same",
+                 [options](const std::string& words) { options->beside = words; });
   command.flag("--no-scan", options->no_scan, "do not compute the whole run for the tile map's colours");
   add_problem(command, options->problem, options->kernel.recipe);
   add_kernel(command, options->kernel);

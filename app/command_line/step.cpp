@@ -1,8 +1,9 @@
-// flashscope step: the state of one head after K steps, or at the next event of a kind.
+// flashscope step: the state of one head after K steps, or at the next event, place or condition.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "app/command_line/commands.h"
 #include "app/command_line/interrupt.h"
@@ -10,6 +11,7 @@
 #include "app/command_line/output.h"
 #include "engine/attention/ledger.h"
 #include "engine/attention/trace.h"
+#include "engine/insight/search.h"
 
 namespace flashscope::command_line {
 namespace {
@@ -18,7 +20,8 @@ struct Options {
   ProblemOptions problem;
   KernelOptions kernel;
   std::optional<std::int64_t> at;
-  std::optional<EventKind> until;
+  std::optional<Stop> until;
+  bool back = false;
   bool json = false;
 };
 
@@ -111,18 +114,23 @@ void print(const Trace& trace, const TraceState& state, std::int64_t head) {
 }
 
 int step(Options& options) {
-  if (!options.at && !options.until) throw UsageError("--at K or --until KIND is needed");
+  if (!options.at && !options.until) throw UsageError("--at K or --until WHAT is needed");
+  if (options.back && !options.until) throw UsageError("--back goes with --until WHAT");
   const Interrupt interrupt;
   const OpenedProblem opened = open_problem(options.problem, 0, interrupt.token());
   print_notes("flashscope step", opened, false);
   start_from(options.kernel, opened.recipe);
   Trace trace(opened.problem, recipe_of(options.kernel, opened.problem->shape()), options.problem.memory);
   const std::int64_t steps = trace.schedule().steps();
-  std::int64_t K = options.at.value_or(0);
-  if (K > steps) throw InputError("--at", std::to_string(K), fmt::format("0 to {}, the number of steps", steps));
+  std::int64_t K = options.at.value_or(options.back ? steps + 1 : 0);
+  if (options.at && K > steps)
+    throw InputError("--at", std::to_string(K), fmt::format("0 to {}, the number of steps", steps));
+  std::int64_t row = -1;  // that it was found in
   if (options.until) {
-    ProgressLine line(fmt::format("searching the next {}", name(*options.until)));
-    const auto found = trace.find(*options.until, K, true, 1, interrupt.token(), line.callback());
+    const std::string what = describe(*options.until);
+    ProgressLine line(fmt::format("searching the {} {}", options.back ? "last" : "next", what));
+    const auto found = search(opened.problem, trace.schedule().recipe(), std::span(&*options.until, 1), K,
+                              !options.back, {0, interrupt.token(), line.callback()}, options.problem.memory);
     if (!found) {
       if (options.json) {
         print_json({{"step", nullptr},
@@ -134,17 +142,21 @@ int step(Options& options) {
                     {"rows", Json::array()},
                     {"events", Json::array()}});
       } else {
-        fmt::print("no {} after state {} of {}\n", name(*options.until), K, steps);
+        fmt::print("no {} {} state {} of {}\n", what, options.back ? "before" : "after", std::min(K, steps), steps);
       }
       return kDone;
     }
-    K = found->step;
+    K = found->K;
+    row = found->row;
   }
   const TraceState state = trace.seek(K, interrupt.token());
   if (options.json) {
-    print_json(state_json(trace, state, opened.first_head));
+    Json object = state_json(trace, state, opened.first_head);
+    if (row >= 0) object["found_row"] = row;
+    print_json(object);
   } else {
     print(trace, state, opened.first_head);
+    if (row >= 0) fmt::print("\nfound in row {}\n", row);
   }
   return kDone;
 }
@@ -157,18 +169,28 @@ void add_step(Command& command) {
   command.group("STEP");
   command.integer("--at", "K", "the state after K steps; with --until, where the search starts", 0,
                   std::int64_t{1} << 62, [options](std::int64_t k) { options->at = k; });
-  command.choice(
-      "--until", {"nan", "inf", "rescale", "masked"}, "the first state in which such an event shows",
+  command.integer("--from", "K", "where the search of --until starts (the same as --at)", 0, std::int64_t{1} << 62,
+                  [options](std::int64_t k) { options->at = k; });
+  command.option(
+      "--until", "WHAT",
+      "the first state with a nan, inf, rescale, rescale:X (the sums shrink by more), max, masked or partial "
+      "tile, empty row, row:R, tile:I,J[,STAGE], or where a condition begins to hold for a row, as in "
+      "\"alpha < 0.01 and row == 71\"",
       [options](const std::string& word) {
-        for (const EventKind kind : {EventKind::nan, EventKind::inf, EventKind::rescale, EventKind::masked}) {
-          if (name(kind) == word) options->until = kind;
+        try {
+          options->until = parse_stop(word);
+        } catch (const ConditionError& error) {
+          throw InputError(fmt::format("--until, character {}", error.at() + 1), error.found(), error.expected());
         }
       });
+  command.flag("--back", options->back, "search backward, from the end unless --from says where");
   add_problem(command, options->problem, options->kernel.recipe);
   add_kernel(command, options->kernel);
   command.footer(
       "Shows head 0 unless --head says another.\n"
-      "Example: flashscope step --random 1 --n 300 --d 16 --causal --until rescale");
+      "Names in a condition: m l alpha m_old l_old LSE row_sum; S P key O, of which [n] is one and any all min max sum "
+      "make one; head row i j r.\n"
+      "Example: flashscope step --random 1 --n 300 --d 16 --causal --until \"alpha < 0.01 and row > 200\"");
   command.action([options] { return step(*options); });
 }
 

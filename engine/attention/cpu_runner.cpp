@@ -193,12 +193,24 @@ Report run_on_cpu(const Problem& problem, const Recipe& recipe, const RunOptions
   report.shape = shape, report.recipe = recipe;
   report.tensor_bytes = problem.Q().bytes() + problem.K().bytes() + problem.V().bytes();
   MemoryMeter meter;
+  // The check can take as long as the run: it is told as a second half of the whole.
+  const bool checked = options.check.kind != CheckRows::Kind::none;
+  Progress of_run, of_check;
+  if (progress) {
+    of_run = [&](std::int64_t done, std::int64_t total) { progress(done, checked ? 2 * total : total); };
+    of_check = [&, tiles = schedule.tiles()](std::int64_t done, std::int64_t total) {
+      progress(tiles + tiles * done / std::max<std::int64_t>(1, total), 2 * tiles);
+    };
+  }
   if (problem.in_double())
-    run_typed<double>(problem, schedule, threads, meter, report, stop, progress);
+    run_typed<double>(problem, schedule, threads, meter, report, stop, of_run);
   else
-    run_typed<float>(problem, schedule, threads, meter, report, stop, progress);
+    run_typed<float>(problem, schedule, threads, meter, report, stop, of_run);
   report.traffic = counted(schedule);
-  complete(report, problem, options.check, threads, stop);
+  complete(report, problem, {CheckRows::Kind::none}, threads, stop);
+  if (checked)
+    report.error = error_vs_float64(problem, report.O, {recipe.empty_row, recipe.mask_apply}, options.check, threads,
+                                    stop, of_check);
   return report;
 }
 

@@ -373,33 +373,47 @@ TraceState Stepper<T>::state(std::int64_t K, std::stop_token stop) {
 }
 
 template <class T>
-std::vector<RowHistoryEntry> Stepper<T>::row_history(std::int64_t head, std::int64_t row, std::stop_token stop) {
-  const std::int64_t i = row / schedule_.recipe().Br, lanes = kLane, dv = problem_->V().cols;
+std::vector<RowHistoryEntry> Stepper<T>::row_history(std::int64_t head, std::int64_t row, std::int64_t channel,
+                                                     std::stop_token stop) {
+  const std::int64_t i = row / schedule_.recipe().Br, dv = problem_->V().cols;
   std::vector<RowHistoryEntry> history;
   const bool reverse = schedule_.recipe().order == Order::reverse;
   const std::int64_t visits = schedule_.recipe().algorithm == Algorithm::standard ? 0 : schedule_.visits(head, i);
-  // A row computes the same bits alone as in its row block.
+  // A row computes the same bits alone as in its row block, unless its mask goes by its place there.
   Fold<T> one(*problem_, schedule_.recipe());
-  one.start(head, row, 1);
+  const bool alone = schedule_.recipe().defect != Defect::local_causal;
+  if (alone)
+    one.start(head, row, 1);
+  else
+    start_row_block(one, schedule_, head, i);
+  const std::int64_t lanes = one.lanes(), r = row - one.row0();
   std::int64_t n = 0;
   for (std::int64_t position = 0; position < schedule_.Tc(); ++position) {
     if (stop.stop_requested()) throw Cancelled();
     RowHistoryEntry entry;
+    entry.m_before = one.m()[r], entry.l_before = one.l()[r];
+    if (!history.empty()) entry.o_norm_before = history.back().o_norm, entry.o_before = history.back().o;
     entry.j = reverse ? schedule_.Tc() - 1 - position : position;
     entry.visited = n < visits && schedule_.visit_j(head, i, n) == entry.j;
     if (entry.visited) {
-      const TileCounts counts = fold_visit_counted(one, schedule_, head, i, n++);
-      entry.tile_max = counts.largest_score;
-      entry.rescaled = counts.rescaled > 0;
-      entry.alpha = one.alpha()[0];
+      begin_visit(one, schedule_, head, i, n++);
+      one.scores(), one.mask();
+      entry.tile_max = -std::numeric_limits<double>::infinity();
+      for (std::int64_t c = 0; c < one.cols(); ++c)
+        if (const double score = one.S()[c * lanes + r]; score > entry.tile_max) entry.tile_max = score;
+      one.max(), one.exponentials(), one.rescale(), one.accumulate();
+      entry.rescaled = std::isfinite(entry.m_before) && one.m()[r] > entry.m_before;
+      entry.alpha = one.alpha()[r];
       entry.step = *schedule_.find(head, i, entry.j, Stage::accumulate) + 1;
     } else {
       entry.tile_max = -std::numeric_limits<double>::infinity();
     }
-    entry.m = one.m()[0], entry.l = one.l()[0];
+    entry.m = one.m()[r], entry.l = one.l()[r];
     double squares = 0;
-    for (std::int64_t e = 0; e < dv; ++e) squares += static_cast<double>(one.O()[e * lanes]) * one.O()[e * lanes];
+    for (std::int64_t e = 0; e < dv; ++e)
+      squares += static_cast<double>(one.O()[e * lanes + r]) * one.O()[e * lanes + r];
     entry.o_norm = std::sqrt(squares);
+    if (channel >= 0) entry.o = one.O()[channel * lanes + r];
     history.push_back(entry);
   }
   return history;

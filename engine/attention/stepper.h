@@ -22,7 +22,8 @@ class Stepper {
   TraceState state(std::int64_t K, std::stop_token stop);
   std::vector<Event> tile_events(std::int64_t head, std::int64_t i, std::int64_t n, std::stop_token stop);
   std::vector<Event> finish_events(std::int64_t head, std::int64_t i, std::stop_token stop);
-  std::vector<RowHistoryEntry> row_history(std::int64_t head, std::int64_t row, std::stop_token stop);
+  std::vector<RowHistoryEntry> row_history(std::int64_t head, std::int64_t row, std::int64_t channel,
+                                           std::stop_token stop);
 
   // The first (last) event of that kind of row block (head, i) with from_K < step < bound (bound < step <
   // from_K going backwards). Calls `folded` after each tile.

@@ -165,8 +165,9 @@ std::vector<Event> Trace::skipped_tiles(std::int64_t head, std::int64_t i) {
   return events;
 }
 
-std::vector<RowHistoryEntry> Trace::row_history(std::int64_t head, std::int64_t row, std::stop_token stop) {
-  return impl_->with([&](auto& stepper) { return stepper.row_history(head, row, stop); });
+std::vector<RowHistoryEntry> Trace::row_history(std::int64_t head, std::int64_t row, std::stop_token stop,
+                                                std::int64_t channel) {
+  return impl_->with([&](auto& stepper) { return stepper.row_history(head, row, channel, stop); });
 }
 
 namespace {

@@ -57,11 +57,14 @@ struct TraceState {
   std::vector<Event> events;           // that became visible with this step
 };
 
-// One entry of a row's history: the row after it folded in one column block.
+// One entry of a row's history: the row before and after it folded in one column block. Of a tile that is not
+// visited both are the same.
 struct RowHistoryEntry {
   std::int64_t j = 0;
   bool visited = true;
   double tile_max = 0, m = 0, l = 0, alpha = 1, o_norm = 0;  // o_norm: Euclidean norm of O[row, :]
+  double m_before = 0, l_before = 0, o_norm_before = 0;
+  double o = 0, o_before = 0;  // O[row, channel], where a channel was asked for
   bool rescaled = false;
   std::int64_t step = 0;  // state number after accumulate of that tile; 0 where not visited
 };
@@ -96,7 +99,9 @@ class Trace {
   // Masked events of flash2's row block (head, i): tiles that it does not visit.
   std::vector<Event> skipped_tiles(std::int64_t head, std::int64_t i);
 
-  std::vector<RowHistoryEntry> row_history(std::int64_t head, std::int64_t row, std::stop_token stop = {});
+  // In the order of folding. `channel`: of O, followed too; -1: none.
+  std::vector<RowHistoryEntry> row_history(std::int64_t head, std::int64_t row, std::stop_token stop = {},
+                                           std::int64_t channel = -1);
 
  private:
   struct Impl;

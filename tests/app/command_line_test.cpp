@@ -384,6 +384,64 @@ TEST_F(CommandLine, StepUntilAnEvent) {
   EXPECT_TRUE(run_json("step --until nan --random 1 --n 64 --d 16")["step"].is_null());
 }
 
+TEST_F(CommandLine, StepUntilAPlaceOrAConditionForwardAndBack) {
+  const std::string problem = " --random 1 --n 300 --d 16 --causal";
+  const json first = run_json("step --until \"alpha < 0.05 and row > 200\"" + problem);
+  ASSERT_TRUE(first["step"].is_number());
+  EXPECT_EQ(first["stage"], "rescale");
+  const std::int64_t row = first["found_row"];
+  EXPECT_GT(row, 200);
+  for (const json& line : first["rows"]) {
+    if (line["row"] == row) EXPECT_LT(line["alpha"].get<double>(), 0.05);
+  }
+  const json second = run_json("step --until \"alpha < 0.05 and row > 200\" --from " + first["step"].dump() + problem);
+  ASSERT_TRUE(second["step"].is_number());
+  EXPECT_EQ(run_json("step --until \"alpha < 0.05 and row > 200\" --back --from " + second["step"].dump() + problem),
+            first);
+  EXPECT_EQ(run_json("step --until row:250" + problem)["stage"], "load_q");
+  EXPECT_EQ(run_json("step --until tile:3,2,accumulate" + problem)["j"], 2);
+  EXPECT_EQ(run_json("step --until partial" + problem)["stage"], "mask");
+  EXPECT_EQ(run_json("step --until max --back" + problem)["i"], 4);
+  EXPECT_LE(run_json("step --until rescale:20" + problem)["step"], first["step"]);
+}
+
+TEST_F(CommandLine, AConditionThatMeansNothingIsRefusedWithItsPlace) {
+  const auto refused = run("step --random 1 --n 64 --d 16 --until \"alpha < 0.05 and rw > 2\"");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, testing::HasSubstr("--until, character 18: found \"rw\", expected one of m, l, alpha"));
+  EXPECT_EQ(run("step --random 1 --n 64 --d 16 --at 3 --back").code, 2);
+}
+
+TEST_F(CommandLine, HistoryOfARowAsTableJsonAndCsv) {
+  const std::string problem = " --random 1 --n 300 --d 16 --causal --br 64 --bc 50 --row 170";
+  const json history = run_json("history --channel 3 --csv row.csv" + problem);
+  ASSERT_EQ(history["tiles"].size(), 6u);
+  EXPECT_EQ(history["tiles"][0]["m"]["before"], "-inf");
+  EXPECT_EQ(history["tiles"][5]["visited"], false);
+  for (std::size_t n = 1; n < 6; ++n) {
+    for (const char* name : {"m", "l", "o", "o_norm"})
+      EXPECT_EQ(history["tiles"][n][name]["before"], history["tiles"][n - 1][name]["after"]) << name;
+  }
+  const std::string step = history["tiles"][2]["step"].dump();
+  const json state = run_json("step --random 1 --n 300 --d 16 --causal --br 64 --bc 50 --at " + step);
+  EXPECT_EQ(state["rows"][170 - 128]["m"], history["tiles"][2]["m"]["after"]);
+  EXPECT_EQ(state["rows"][170 - 128]["l"], history["tiles"][2]["l"]["after"]);
+  std::ifstream csv(folder_ / "row.csv");
+  std::string heading, line;
+  std::getline(csv, heading);
+  EXPECT_EQ(heading, "j,visited,step,tile_max,m_before,m,l_before,l,alpha,rescaled,o_norm_before,o_norm,o3_before,o3");
+  int lines = 0;
+  while (std::getline(csv, line)) ++lines;
+  EXPECT_EQ(lines, 6);
+  EXPECT_THAT(run("history" + problem).out, testing::HasSubstr("not visited"));
+  EXPECT_EQ(run("history --row 300 --random 1 --n 300 --d 16").code, 2);
+}
+
+TEST_F(CommandLine, RenderRefusesASecondRecipeThatMeansNothing) {
+  const std::string problem = "render --random 1 --n 64 --d 16 --at 5 --no-scan --out p.png --beside ";
+  for (const char* words : {"guard", "guard=maybe", "bc=0", "colour=red"}) EXPECT_EQ(run(problem + words).code, 2);
+}
+
 TEST_F(CommandLine, InfinitiesAreStrings) {
   const json state = run_json("step --random 1 --n 300 --d 16 --br 64 --bc 100 --causal --order reverse --at 16");
   EXPECT_EQ(state["stage"], "max");  // of the first tile of row block 1: rows 64-99 see none of its keys

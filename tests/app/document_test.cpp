@@ -97,8 +97,136 @@ TEST(Document, what_is_asked_while_a_plan_is_made_keeps_the_place) {
   }
 }
 
+TEST(Document, what_is_asked_for_while_a_plan_is_made_waits_for_it) {
+  Document document;
+  document.set_recipe(small_recipe(32, 16));
+  document.set_problem(small_problem());  // nothing is planned yet
+  document.seek(40);
+  document.seek(30);
+  document.step(2);
+  document.request_history(0, 50, 3);
+  document.wait_idle();
+  EXPECT_EQ(document.stage().state->K, 32);
+  ASSERT_TRUE(document.history());
+  EXPECT_EQ(document.history()->row, 50);
+  EXPECT_EQ(document.history()->channel, 3);
+  document.set_recipe(small_recipe(64, 16));
+  document.find(EventKind::rescale, true);
+  document.wait_idle();
+  EXPECT_EQ(document.recipe().Br, 64);
+  EXPECT_EQ(document.stage().state->step->stage, Stage::rescale);
+}
+
+TEST(Document, runs_to_the_nearest_of_its_stops) {
+  Document document;
+  document.set_recipe(small_recipe(32, 16));
+  document.set_problem(small_problem());
+  std::vector<std::string> heard;
+  const std::vector<Stop> stops = {parse_stop("tile:1,0,max"), parse_stop("alpha < 0.5 and row > 100")};
+  const auto note = [&](const Found& found) { heard.push_back(text_of(stops[found.stop])); };
+  document.run_to(stops, true, note);
+  document.wait_idle();
+  const std::int64_t first = document.requested_K();
+  EXPECT_EQ(document.stage().state->step->stage, Stage::max);
+  document.run_to(stops, true, note);
+  document.wait_idle();
+  EXPECT_EQ(document.stage().state->step->stage, Stage::rescale);
+  EXPECT_GE(document.stage().state->row0 + 31, 100);
+  document.run_to(stops, false, note);
+  document.wait_idle();
+  EXPECT_EQ(document.requested_K(), first);
+  EXPECT_EQ(heard, (std::vector<std::string>{"tile:1,0,max", "alpha < 0.5 and row > 100", "tile:1,0,max"}));
+  document.run_to({parse_stop("nan")}, true, note);
+  document.wait_idle();
+  EXPECT_EQ(document.message(), "No NaN after this step");
+  EXPECT_EQ(heard.size(), 3u);
+}
+
+TEST(Document, keeps_a_second_recipe_in_step_by_place) {
+  Document document;
+  document.set_recipe(small_recipe(32, 16));
+  document.set_problem(small_problem());
+  Recipe wrong = small_recipe(32, 16);
+  wrong.defect = Defect::no_rescale_o;
+  document.set_beside(wrong);
+  document.wait_idle();
+  ASSERT_TRUE(document.stage().beside);
+  for (const std::int64_t K : {0, 5, 40, 77}) {
+    document.seek(K);
+    document.wait_idle();
+    EXPECT_EQ(document.stage().beside->state->K, K);
+    EXPECT_EQ(document.stage().beside->schedule->recipe(), wrong);
+  }
+  document.seek(0);
+  document.find_difference(true);
+  document.wait_idle();
+  const auto& stage = document.stage();
+  EXPECT_EQ(stage.state->step->stage, Stage::rescale);
+  ASSERT_TRUE(stage.differences);
+  EXPECT_GT(stage.differences->count, 0);
+  const std::int64_t first = stage.state->K;
+  document.find_difference(true);
+  document.wait_idle();
+  EXPECT_GT(document.requested_K(), first);
+  document.find_difference(false);
+  document.wait_idle();
+  EXPECT_EQ(document.requested_K(), first);
+  // The first recipe changes, the second one stays; a change of Br keeps both at the place.
+  document.set_recipe(small_recipe(64, 16));
+  document.wait_idle();
+  EXPECT_EQ(document.stage().beside->schedule->recipe(), wrong);
+  EXPECT_EQ(document.stage().beside->state->j, document.stage().state->j);
+  EXPECT_FALSE(document.can_undo() && document.recipe().Br == 32);
+  document.set_beside({});
+  document.wait_idle();
+  EXPECT_FALSE(document.stage().beside);
+  EXPECT_FALSE(document.stage().differences);
+}
+
+TEST(Document, found_belongs_to_its_problem) {
+  Document document;
+  document.set_recipe(small_recipe(32, 16));
+  document.set_problem(small_problem(), {"the first"});
+  document.wait_idle();
+  document.set_problem(small_problem(), {"the second"});
+  document.wait_idle();
+  EXPECT_EQ(document.found(), std::vector<std::string>{"the second"});
+  document.undo();
+  document.wait_idle();
+  EXPECT_EQ(document.found(), std::vector<std::string>{"the first"});
+  document.redo();
+  document.wait_idle();
+  EXPECT_EQ(document.found(), std::vector<std::string>{"the second"});
+}
+
 // Rows and keys for which one tile of everything needs more memory than stepping may take.
 std::shared_ptr<const Problem> tall_problem() { return random_problem({1, 1, 16384, 16384, 1, 1, DType::float32}, 3); }
+
+TEST(Document, a_first_problem_that_cannot_be_planned_waits_for_other_settings) {
+  Document document;
+  document.set_recipe(small_recipe(16384, 16384));
+  document.set_problem(tall_problem(), {"too large"});
+  document.wait_idle();
+  EXPECT_NE(document.message().find("Br 16384"), std::string::npos) << document.message();
+  document.clear_message();
+  document.step(1);
+  document.seek(3);
+  document.hover_row(2);
+  document.wait_idle();
+  EXPECT_EQ(document.message(), "");  // nothing tries again by itself
+  EXPECT_FALSE(document.stage().state);
+  document.set_recipe(small_recipe(512, 512));
+  document.seek(3);
+  document.wait_idle();
+  ASSERT_TRUE(document.stage().state);
+  EXPECT_EQ(document.stage().state->K, 3);
+  // One that is opened after it and fails leaves what was found.
+  document.set_problem(tall_problem(), {"another"});
+  document.set_recipe(small_recipe(16384, 16384));
+  document.wait_idle();
+  EXPECT_EQ(document.found(), std::vector<std::string>{"too large"});
+  EXPECT_EQ(document.recipe().Br, 512);
+}
 
 TEST(Document, settings_that_cannot_be_planned_leave_undo_and_redo_as_they_were) {
   Document document;

@@ -5,6 +5,7 @@
 namespace flashscope {
 void register_fold_benchmarks();
 void register_run_benchmarks();
+void register_search_benchmarks();
 void register_sweep_benchmarks();
 }  // namespace flashscope
 
@@ -16,6 +17,7 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("instruction_sets", isas);
   flashscope::register_fold_benchmarks();
   flashscope::register_run_benchmarks();
+  flashscope::register_search_benchmarks();
   flashscope::register_sweep_benchmarks();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
