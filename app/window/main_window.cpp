@@ -53,7 +53,6 @@ MainWindow::MainWindow(const std::filesystem::path& file)
         if (!poll_queued_.exchange(true)) QMetaObject::invokeMethod(this, &MainWindow::poll, Qt::QueuedConnection);
       }),
       inspecting_(this),
-      searching_(this),
       exporting_(this),
       saving_(this),
       looking_(this),
@@ -96,7 +95,7 @@ MainWindow::MainWindow(const std::filesystem::path& file)
   connect(palette_, &CommandPalette::change, this, &MainWindow::apply);
   connect(overlay_, &OverlayBar::dismissed, this, &MainWindow::escape);
   connect(overlay_, &OverlayBar::cancelled, this, [this] {
-    searching_.cancel(), saving_.cancel();
+    saving_.cancel();
     apply([](Document& document) { document.cancel_job(); });
   });
   connect(transport_, &TransportBar::speed_changed, this,
@@ -127,7 +126,6 @@ MainWindow::~MainWindow() {
 void MainWindow::apply(const Change& change) {
   notice_.clear();
   when_planned_.clear();
-  searching_.cancel();
   // The last message was about what is now past.
   if (!document_.message().empty()) document_.clear_message();
   change(document_);
@@ -204,8 +202,8 @@ void MainWindow::follow_problem() {
 QString MainWindow::message() const { return overlay_->message(); }
 
 bool MainWindow::idle() const {
-  return !inspecting_.running() && !searching_.running() && !exporting_.running() && !saving_.running() &&
-         document_.job().what.empty() && planned() && when_planned_.empty() && !document_.stage().busy &&
+  return !inspecting_.running() && !exporting_.running() && !saving_.running() && document_.job().what.empty() &&
+         planned() && when_planned_.empty() && !document_.stage().busy &&
          document_.stage().state->K == document_.requested_K();
 }
 
@@ -222,8 +220,6 @@ void MainWindow::show_messages() {
   const JobStatus job = document_.job();
   if (saving_.running())
     overlay_->show_job("Saving the session", save_progress_);
-  else if (searching_.running())
-    overlay_->show_job("Running to the next stop", search_progress_);
   else
     search_timer_.stop(), overlay_->show_job(text(job.what), job.fraction);
 }
@@ -302,40 +298,37 @@ void MainWindow::play_step() {
 }
 
 void MainWindow::run_to_stop(bool forward) {
-  if (searching_.running() || !document_.problem()) return;
-  if (stops_.kinds == 0 && stops_.places.empty())
-    return notice("No stops are set: tick kinds of events under Go > Stops, or press F9 at a tile.");
-  search_progress_ = 0;
-  notice_.clear();
-  searching_.start(
-      [this, stops = stops_, problem = document_.problem(), recipe = document_.recipe(), K = document_.requested_K(),
-       forward](const std::stop_token& stop) {
-        return next_stop(stops, problem, recipe, K, forward, stop, [this](double part) { search_progress_ = part; });
-      },
-      [this, forward](std::optional<std::int64_t> K) {
-        if (K)
-          apply([&](Document& d) { d.seek(*K); });
-        else
-          notice(forward ? "No stop after this place." : "No stop before this place.");
-      },
-      [this](const QString& why) { notice(why); });
-  search_timer_.start();
+  if (!document_.problem()) return;
+  std::vector<Stop> stops;
+  for (const std::size_t n : stops_.enabled()) stops.push_back(stops_.list[n].stop);
+  if (stops.empty()) return notice("No stops are switched on: tick some in the Stops panel, or press F9 at a tile.");
+  apply([&](Document& document) {
+    document.run_to(stops, forward, [this, stops](const Found& found) {
+      if (StopEntry* entry = stops_.find(text_of(stops[found.stop]))) ++entry->hits;
+    });
+  });
 }
 
 void MainWindow::stop_here() {
   const auto& state = document_.stage().state;
   if (!state || !state->step || state->step->i < 0 || state->step->j < 0)
     return notice("A stop belongs to a stage of a tile; this step belongs to none.");
-  const StopPlace place{state->step->i, state->step->j, state->step->stage};
-  stops_.toggle(place);
-  const bool set = std::find(stops_.places.begin(), stops_.places.end(), place) != stops_.places.end();
+  Stop stop;
+  stop.kind = Stop::Kind::tile;
+  stop.i = state->step->i, stop.j = state->step->j, stop.stage = state->step->stage;
+  const StopEntry* there = stops_.find(text_of(stop));
+  const bool set = !there;
+  if (set)
+    add(stops_, stop);
+  else
+    remove(stops_, static_cast<std::size_t>(there - stops_.list.data()));
   notice((set ? "Stop set at " : "Stop removed from ") + place_text(*state->step));
+  refresh();
 }
 
 void MainWindow::escape() {
   notice_.clear();
   document_.clear_message();
-  searching_.cancel();
   play(false);
   stage_->setFocus();
   refresh();

@@ -81,11 +81,16 @@ class MainWindow : public QMainWindow {
   void make_view_actions();
   void make_go_actions();
   void make_recipe_actions();
+  void make_stop_actions();
   template <class Enum>
   void add_recipe_choices(const QString& label, Enum Recipe::*option);
   void make_menus();
   void update_actions();
   void about();
+  // main_window_beside.cpp
+  void make_beside_actions();
+  void set_beside(const std::optional<Recipe>& recipe);
+  void update_beside_actions();
   // main_window_layout.cpp
   void make_docks();
   QDockWidget* add_dock(const QString& id, const QString& title, Panel* panel);
@@ -163,8 +168,8 @@ class MainWindow : public QMainWindow {
   RunTarget target_;
   QMenu* gpu_menu_ = nullptr;  // which GPU, where there are several
 
-  std::atomic<double> search_progress_ = 0, save_progress_ = 0;
-  Background inspecting_, searching_, exporting_, saving_, looking_;
+  std::atomic<double> save_progress_ = 0;
+  Background inspecting_, exporting_, saving_, looking_;
   ParityCheck parity_;
   QTimer search_timer_;
   QByteArray layout_before_;  // of the docks, while only the stage is shown

@@ -15,6 +15,14 @@ namespace flashscope::window {
 namespace {
 
 constexpr std::array kMapColours = {"largest score", "rescaled rows", "softmax mass", "NaN count"};
+// The kinds of events by the names of their actions, and the stops that they are.
+constexpr std::array<std::pair<const char*, const char*>, 7> kStopWords = {{{"first_max", "max"},
+                                                                            {"rescale", "rescale"},
+                                                                            {"masked", "masked"},
+                                                                            {"partial", "partial"},
+                                                                            {"empty_row", "empty"},
+                                                                            {"nan", "nan"},
+                                                                            {"inf", "inf"}}};
 constexpr std::array kSpeeds = {0.25f, 0.5f, 1.0f, 2.0f, 4.0f};
 
 }  // namespace
@@ -22,6 +30,8 @@ constexpr std::array kSpeeds = {0.25f, 0.5f, 1.0f, 2.0f, 4.0f};
 void MainWindow::make_actions() {
   make_file_actions();
   make_go_actions();
+  make_stop_actions();
+  make_beside_actions();
   make_view_actions();
   make_recipe_actions();
   for (const Actions::Entry& entry : actions_.entries()) addAction(entry.action);
@@ -93,22 +103,12 @@ void MainWindow::make_go_actions() {
      [](Document& d) { d.find(EventKind::nan, true); });
   go("go.previous_nan", "Previous NaN", "Shift+N", "", [](Document& d) { d.find(EventKind::nan, false); });
   actions_.add("go.run_to_stop", "Go", "Run to the next s&top", "F5",
-               "An event of a kind ticked under Stops, or a place set by F9",
+               "Any that is switched on in the Stops panel: an event, a place set by F9, a condition",
                [this] { play(false), run_to_stop(true); });
   actions_.add("go.run_to_stop_back", "Go", "Run back to a stop", "Shift+F5", "",
                [this] { play(false), run_to_stop(false); });
   actions_.add("go.stop_here", "Go", "Stop &here", "F9", "Set or remove a stop at this tile and stage",
                [this] { stop_here(); });
-  actions_.add("go.clear_stops", "Go", "Remove all stops set by hand", "Ctrl+Shift+F9", "", [this] {
-    stops_.places.clear();
-    notice("No stops set by hand are left.");
-  });
-  for (int n = 0; n < 6; ++n) {
-    const QString kind = text(name(static_cast<EventKind>(n))).replace('_', ' ');
-    actions_.add_check("stop." + text(name(static_cast<EventKind>(n))), "Stops", "Stop at " + kind, "", "",
-                       stops_.kinds >> n & 1,
-                       [this, n](bool on) { stops_.kinds = on ? stops_.kinds | 1u << n : stops_.kinds & ~(1u << n); });
-  }
   const auto head = [](Document& d, int by) {
     if (!d.stage().state) return;
     const std::int64_t heads = d.problem()->shape().heads;
@@ -130,6 +130,26 @@ void MainWindow::make_go_actions() {
                                         if (on) set_target({true, target_.device});
                                       }));
   actions_.add("go.escape", "Go", "Dismiss, pause, back to the stage", "Esc", "", [this] { escape(); });
+}
+
+void MainWindow::make_stop_actions() {
+  actions_.add("go.clear_stops", "Go", "Remove all stops set by hand", "Ctrl+Shift+F9", "", [this] {
+    remove_places(stops_);
+    notice("No stops set by hand are left.");
+    refresh();
+  });
+  for (const auto& [id, word] : kStopWords) {
+    const std::string what = word;
+    actions_.add_check(QString("stop.") + id, "Stops", "Stop at " + QString(id).replace('_', ' '), "", "", false,
+                       [this, what](bool on) {
+                         const StopEntry* there = stops_.find(what);
+                         if (there)
+                           enable(stops_, static_cast<std::size_t>(there - stops_.list.data()), on);
+                         else if (on)
+                           add(stops_, parse_stop(what));
+                         refresh();
+                       });
+  }
 }
 
 void MainWindow::make_view_actions() {
@@ -225,12 +245,18 @@ void MainWindow::make_menus() {
                     "", "go.next_rescale", "go.previous_rescale", "go.next_nan", "go.previous_nan", "",
                     "go.run_to_stop", "go.run_to_stop_back", "go.stop_here"});
   QMenu* stops = go->addMenu("St&ops");
-  for (int n = 0; n < 6; ++n) stops->addAction(actions_["stop." + text(name(static_cast<EventKind>(n)))]);
+  stops->addAction(actions_["view.stops"]);
+  stops->addSeparator();
+  for (const auto& [id, word] : kStopWords) stops->addAction(actions_[QString("stop.") + id]);
   stops->addSeparator();
   stops->addAction(actions_["go.clear_stops"]);
-  fill(go, {"", "go.next_head", "go.previous_head", "", "go.run", "run.cpu", "run.gpu", "step.gpu"});
+  fill(go, {"", "go.next_difference", "go.previous_difference", "", "go.next_head", "go.previous_head", "", "go.run",
+            "run.cpu", "run.gpu", "step.gpu"});
   gpu_menu_ = go->addMenu("&Which GPU");
   gpu_menu_->menuAction()->setVisible(false);
+  fill(menuBar()->addMenu("&Beside"),
+       {"beside.keep", "beside.guard", "beside.algorithm", "beside.br", "beside.bc", "beside.order", "beside.defect",
+        "", "go.next_difference", "go.previous_difference", "", "beside.swap", "beside.off"});
   fill(menuBar()->addMenu("&Help"), {"view.minutes", "help.palette", "edit.keys", "", "help.about"});
   fill_recent();
 }
@@ -248,6 +274,11 @@ void MainWindow::update_actions() {
     const QSignalBlocker quiet(actions_[id]);
     actions_[id]->setChecked(on);
   };
+  for (const auto& [id, word] : kStopWords) {
+    const StopEntry* entry = stops_.find(word);
+    check(QString("stop.") + id, entry && entry->enabled);
+  }
+  update_beside_actions();
   check("view.animate", options.animate);
   check("view.hex", options.show_hex);
   check(QString("view.map.%1").arg(static_cast<int>(options.map_colour)), true);

@@ -96,6 +96,7 @@ void MainWindow::apply_session(const Session& session) {
     if (session.scale > 0 && session.scale != document.problem()->scale) document.set_scale(session.scale);
     document.set_recipe(session.recipe);
     document.join_changes(false);
+    document.set_beside(session.beside);
   });
   apply_when_planned([K = session.K](Document& document) { document.seek(K); });
 }

@@ -18,6 +18,7 @@
 #include "app/window/docks/recipe_panel.h"
 #include "app/window/docks/row_panel.h"
 #include "app/window/docks/runs_panel.h"
+#include "app/window/docks/stops_panel.h"
 #include "app/window/docks/timeline_panel.h"
 #include "app/window/docks/traffic_panel.h"
 #include "app/window/docks/why_panel.h"
@@ -60,6 +61,9 @@ void MainWindow::make_docks() {
   add_dock("traffic", "Traffic", new TrafficPanel(this));
   add_dock("events", "Events", new EventsPanel(this));
   add_dock("history", "History", new HistoryPanel(this));
+  auto* stops = new StopsPanel(stops_, this);
+  connect(stops, &StopsPanel::edited, this, &MainWindow::refresh);
+  add_dock("stops", "Stops", stops);
   add_dock("row", "One row", new RowPanel(this));
   add_dock("gallery", "Gallery", new GalleryPanel(this));
   add_dock("compare", "Compare", new ComparePanel(this));
@@ -164,6 +168,7 @@ void MainWindow::save_settings() {
   session.rules = problem->mask.rules;
   session.scale = problem->scale;
   session.recipe = document_.recipe();
+  session.beside = document_.beside();
   session.K = document_.requested_K();
   save_session(settings_, session);
 }

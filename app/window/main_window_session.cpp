@@ -20,6 +20,7 @@ struct View {
   std::vector<std::int64_t> pinned;
   int map_colour = 0;
   bool hex = false;
+  std::optional<Stops> stops;
 };
 
 View view_of(const std::string& window) {
@@ -38,6 +39,7 @@ View view_of(const std::string& window) {
       [](const Json& j) { return j.get<std::int64_t>(); });
   if (const auto found = json.find("map_colour"); found != json.end() && found->is_number_integer())
     view.map_colour = std::clamp(found->get<int>(), 0, 3);
+  if (const auto found = json.find("stops"); found != json.end()) view.stops = stops_from_json(found->dump());
   if (const auto found = json.find("hex"); found != json.end() && found->is_boolean()) view.hex = found->get<bool>();
   return view;
 }
@@ -52,6 +54,7 @@ std::string MainWindow::view_as_json() const {
   json["pinned"] = document_.stage().pinned_rows;
   json["map_colour"] = static_cast<int>(stage_->options().map_colour);
   json["hex"] = stage_->options().show_hex;
+  json["stops"] = Json::parse(as_json(stops_));
   return json.dump();
 }
 
@@ -74,6 +77,7 @@ void MainWindow::take_session(const SessionFile& session, const std::filesystem:
     set_stage_option([&](viz::StageOptions& options) {
       options.map_colour = static_cast<viz::MapColour>(view.map_colour), options.show_hex = view.hex;
     });
+    if (view.stops) stops_.before.push_back(std::exchange(stops_.list, view.stops->list));
     session_path_ = path;
   }
   add_recent(text(path.string()));

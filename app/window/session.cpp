@@ -106,22 +106,7 @@ MaskRules load_rules(const QSettings& settings) {
   return rules;
 }
 
-}  // namespace
-
-void save_session(QSettings& settings, const Session& session) {
-  settings.remove("session");
-  settings.beginGroup("session");
-  settings.setValue("demo", !session.files);
-  if (!session.session_file.empty()) settings.setValue("file", text(session.session_file.string()));
-  if (session.files) save_files(settings, *session.files);
-  settings.setValue("causal", static_cast<int>(session.causal));
-  if (session.window) {
-    settings.setValue("window_left", static_cast<qlonglong>(session.window->left));
-    settings.setValue("window_right", static_cast<qlonglong>(session.window->right));
-  }
-  save_rules(settings, session.rules);
-  settings.setValue("scale", session.scale);
-  const Recipe& recipe = session.recipe;
+void save_recipe(QSettings& settings, const Recipe& recipe) {
   save_choice(settings, "algorithm", recipe.algorithm);
   settings.setValue("Br", static_cast<qlonglong>(recipe.Br));
   settings.setValue("Bc", static_cast<qlonglong>(recipe.Bc));
@@ -141,6 +126,54 @@ void save_session(QSettings& settings, const Session& session) {
   save_choice(settings, "exponential", numerics.exponential);
   settings.setValue("rescale_threshold", numerics.rescale_threshold);
   settings.setValue("defect", text(defect_text(recipe)));
+}
+
+Recipe load_recipe(const QSettings& settings) {
+  Recipe recipe;
+  load_choice(settings, "algorithm", recipe.algorithm);
+  recipe.Br = settings.value("Br").toLongLong();
+  recipe.Bc = settings.value("Bc").toLongLong();
+  if (settings.contains("sram")) recipe.sram = settings.value("sram").toLongLong();
+  load_choice(settings, "order", recipe.order);
+  load_choice(settings, "skip", recipe.skip);
+  load_choice(settings, "guard", recipe.guard);
+  load_choice(settings, "empty_row", recipe.empty_row);
+  if (settings.contains("normalise")) load_choice(settings, "normalise", recipe.normalise.emplace());
+  load_choice(settings, "numerators", recipe.numerators);
+  load_choice(settings, "mask_apply", recipe.mask_apply);
+  Numerics& numerics = recipe.numerics;
+  load_choice(settings, "scores", numerics.scores);
+  load_choice(settings, "P", numerics.P);
+  load_choice(settings, "accumulators", numerics.accumulators);
+  load_choice(settings, "scale_when", numerics.scale);
+  load_choice(settings, "exponential", numerics.exponential);
+  numerics.rescale_threshold = settings.value("rescale_threshold", 0.0).toDouble();
+  if (const std::string defect = settings.value("defect").toString().toStdString(); !defect.empty())
+    set_defect(recipe, defect);
+  return recipe;
+}
+
+}  // namespace
+
+void save_session(QSettings& settings, const Session& session) {
+  settings.remove("session");
+  settings.beginGroup("session");
+  settings.setValue("demo", !session.files);
+  if (!session.session_file.empty()) settings.setValue("file", text(session.session_file.string()));
+  if (session.files) save_files(settings, *session.files);
+  settings.setValue("causal", static_cast<int>(session.causal));
+  if (session.window) {
+    settings.setValue("window_left", static_cast<qlonglong>(session.window->left));
+    settings.setValue("window_right", static_cast<qlonglong>(session.window->right));
+  }
+  save_rules(settings, session.rules);
+  settings.setValue("scale", session.scale);
+  save_recipe(settings, session.recipe);
+  if (session.beside) {
+    settings.beginGroup("beside");
+    save_recipe(settings, *session.beside);
+    settings.endGroup();
+  }
   settings.setValue("K", static_cast<qlonglong>(session.K));
   settings.endGroup();
 }
@@ -148,6 +181,7 @@ void save_session(QSettings& settings, const Session& session) {
 std::optional<Session> load_session(QSettings& settings) {
   if (!settings.contains("session/algorithm")) return {};
   Session session;
+  bool beside_open = false;
   settings.beginGroup("session");
   try {
     if (!settings.value("demo").toBool()) session.files = load_files(settings);
@@ -158,29 +192,17 @@ std::optional<Session> load_session(QSettings& settings) {
           flashscope::Window{settings.value("window_left").toLongLong(), settings.value("window_right").toLongLong()};
     session.rules = load_rules(settings);
     session.scale = settings.value("scale").toDouble();
-    Recipe& recipe = session.recipe;
-    load_choice(settings, "algorithm", recipe.algorithm);
-    recipe.Br = settings.value("Br").toLongLong();
-    recipe.Bc = settings.value("Bc").toLongLong();
-    if (settings.contains("sram")) recipe.sram = settings.value("sram").toLongLong();
-    load_choice(settings, "order", recipe.order);
-    load_choice(settings, "skip", recipe.skip);
-    load_choice(settings, "guard", recipe.guard);
-    load_choice(settings, "empty_row", recipe.empty_row);
-    if (settings.contains("normalise")) load_choice(settings, "normalise", recipe.normalise.emplace());
-    load_choice(settings, "numerators", recipe.numerators);
-    load_choice(settings, "mask_apply", recipe.mask_apply);
-    Numerics& numerics = recipe.numerics;
-    load_choice(settings, "scores", numerics.scores);
-    load_choice(settings, "P", numerics.P);
-    load_choice(settings, "accumulators", numerics.accumulators);
-    load_choice(settings, "scale_when", numerics.scale);
-    load_choice(settings, "exponential", numerics.exponential);
-    numerics.rescale_threshold = settings.value("rescale_threshold", 0.0).toDouble();
-    if (const std::string defect = settings.value("defect").toString().toStdString(); !defect.empty())
-      set_defect(recipe, defect);
+    session.recipe = load_recipe(settings);
+    if (settings.contains("beside/algorithm")) {
+      settings.beginGroup("beside");
+      beside_open = true;
+      session.beside = load_recipe(settings);
+      settings.endGroup();
+      beside_open = false;
+    }
     session.K = settings.value("K").toLongLong();
   } catch (const InputError&) {
+    if (beside_open) settings.endGroup();
     settings.endGroup();
     return {};
   }
@@ -188,25 +210,11 @@ std::optional<Session> load_session(QSettings& settings) {
   return session;
 }
 
-void save_stops(QSettings& settings, const Stops& stops) {
-  settings.setValue("stops/kinds", stops.kinds);
-  QStringList places;
-  for (const StopPlace& place : stops.places)
-    places << QString("%1 %2 %3").arg(place.i).arg(place.j).arg(static_cast<int>(place.stage));
-  settings.setValue("stops/places", places);
-}
+void save_stops(QSettings& settings, const Stops& stops) { settings.setValue("stops/list", text(as_json(stops))); }
 
 Stops load_stops(QSettings& settings) {
-  Stops stops;
-  stops.kinds = settings.value("stops/kinds", stops.kinds).toUInt() & 63u;
-  for (const QString& line : settings.value("stops/places").toStringList()) {
-    const QStringList words = line.split(' ');
-    if (words.size() != 3) continue;
-    const int stage = words[2].toInt();
-    if (stage < 0 || stage > static_cast<int>(Stage::store_o)) continue;
-    stops.places.push_back({words[0].toLongLong(), words[1].toLongLong(), static_cast<Stage>(stage)});
-  }
-  return stops;
+  if (!settings.contains("stops/list")) return first_stops();
+  return stops_from_json(settings.value("stops/list").toString().toStdString());
 }
 
 }  // namespace flashscope::window

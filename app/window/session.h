@@ -23,6 +23,7 @@ struct Session {
   MaskRules rules;
   double scale = 0;
   Recipe recipe;
+  std::optional<Recipe> beside;  // the second recipe in step
   std::int64_t K = 0;
 };
 

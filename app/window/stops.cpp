@@ -1,67 +1,98 @@
 #include "app/window/stops.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <limits>
-
-#include "engine/error.h"
+#include <nlohmann/json.hpp>
 
 namespace flashscope::window {
+namespace {
 
-void Stops::toggle(const StopPlace& place) {
-  const auto found = std::find(places.begin(), places.end(), place);
-  if (found == places.end())
-    places.push_back(place);
+constexpr std::size_t kUndoSteps = 100;
+
+void remember(Stops& stops) {
+  stops.before.push_back(stops.list);
+  if (stops.before.size() > kUndoSteps) stops.before.erase(stops.before.begin());
+}
+
+}  // namespace
+
+StopEntry* Stops::find(std::string_view text) {
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const StopEntry& e) { return text_of(e.stop) == text; });
+  return found == list.end() ? nullptr : &*found;
+}
+
+std::vector<std::size_t> Stops::enabled() const {
+  std::vector<std::size_t> on;
+  for (std::size_t n = 0; n < list.size(); ++n)
+    if (list[n].enabled) on.push_back(n);
+  return on;
+}
+
+void add(Stops& stops, const Stop& stop) {
+  remember(stops);
+  if (StopEntry* there = stops.find(text_of(stop)))
+    there->enabled = true;
   else
-    places.erase(found);
+    stops.list.push_back({stop, true, 0});
 }
 
-std::optional<std::int64_t> next_place(const Stops& stops, const Schedule& schedule, std::int64_t K, bool forward) {
-  std::optional<std::int64_t> best;
-  for (const StopPlace& place : stops.places) {
-    if (place.i >= schedule.Tr() || place.j >= schedule.Tc()) continue;
-    for (std::int64_t head = 0; head < schedule.shape().heads; ++head) {
-      const std::optional<std::int64_t> step = schedule.find(head, place.i, place.j, place.stage);
-      if (!step) continue;
-      const std::int64_t at = *step + 1;
-      if (forward ? at > K && (!best || at < *best) : at < K && (!best || at > *best)) best = at;
-    }
-  }
-  return best;
+void remove(Stops& stops, std::size_t n) {
+  if (n >= stops.list.size()) return;
+  remember(stops);
+  stops.list.erase(stops.list.begin() + static_cast<std::ptrdiff_t>(n));
 }
 
-std::optional<std::int64_t> next_stop(const Stops& stops, std::shared_ptr<const Problem> problem, const Recipe& recipe,
-                                      std::int64_t K, bool forward, const std::stop_token& stop,
-                                      const std::function<void(double)>& progress) {
-  Trace trace(std::move(problem), recipe);
-  const Schedule& schedule = trace.schedule();
-  std::optional<std::int64_t> best = next_place(stops, schedule, K, forward);
-  const auto tile_of = [&](std::int64_t state) {
-    const std::int64_t k = std::clamp<std::int64_t>(state - 1, 0, schedule.steps() - 1);
-    for (std::int64_t at = k; at >= 0; --at)
-      if (const Step step = schedule.step(at); step.tile >= 0) return step.tile;
-    return std::int64_t{0};
-  };
-  const std::int64_t from = tile_of(K);
-  // The frequent kinds first: what they find bounds how far the rare ones are looked for.
-  for (const EventKind kind : {EventKind::rescale, EventKind::first_max, EventKind::masked, EventKind::inf,
-                               EventKind::nan, EventKind::empty_row}) {
-    if (!stops.has(kind)) continue;
-    const std::int64_t reach = best ? std::abs(tile_of(*best) - from) + 2 : std::numeric_limits<std::int64_t>::max();
-    std::stop_source beyond;
-    const std::stop_callback outer(stop, [&] { beyond.request_stop(); });
+void replace(Stops& stops, std::size_t n, const Stop& stop) {
+  if (n >= stops.list.size() || text_of(stops.list[n].stop) == text_of(stop)) return;
+  remember(stops);
+  stops.list[n] = {stop, stops.list[n].enabled, 0};
+}
+
+void enable(Stops& stops, std::size_t n, bool on) {
+  if (n >= stops.list.size() || stops.list[n].enabled == on) return;
+  remember(stops);
+  stops.list[n].enabled = on;
+}
+
+void remove_places(Stops& stops) {
+  remember(stops);
+  std::erase_if(stops.list, [](const StopEntry& e) { return e.stop.kind == Stop::Kind::tile; });
+}
+
+bool undo(Stops& stops) {
+  if (stops.before.empty()) return false;
+  stops.list = std::move(stops.before.back());
+  stops.before.pop_back();
+  return true;
+}
+
+Stops first_stops() {
+  Stops stops;
+  for (const char* text : {"nan", "inf", "rescale", "max", "masked", "partial", "empty"})
+    stops.list.push_back({parse_stop(text), text == std::string_view("nan"), 0});
+  return stops;
+}
+
+std::string as_json(const Stops& stops) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const StopEntry& entry : stops.list) json.push_back({{"stop", text_of(entry.stop)}, {"enabled", entry.enabled}});
+  return json.dump();
+}
+
+Stops stops_from_json(std::string_view text) {
+  Stops stops;
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_array()) return first_stops();
+  for (const auto& item : json) {
+    if (!item.is_object() || !item.contains("stop") || !item["stop"].is_string()) continue;
+    const bool on = item.value("enabled", nlohmann::json(true)) != nlohmann::json(false);
     try {
-      const std::optional<Event> event =
-          trace.find(kind, K, forward, 1, beyond.get_token(), [&](std::int64_t done, std::int64_t total) {
-            if (done > reach) beyond.request_stop();
-            if (total > 0) progress(static_cast<double>(done) / static_cast<double>(std::min(total, reach)));
-          });
-      if (event && (!best || (forward ? event->step < *best : event->step > *best))) best = event->step;
-    } catch (const Cancelled&) {
-      if (stop.stop_requested()) throw;
+      stops.list.push_back({parse_stop(item["stop"].get<std::string>()), on, 0});
+    } catch (const ConditionError&) {
+      continue;  // of a version that knows more
     }
   }
-  return best;
+  return stops;
 }
 
 }  // namespace flashscope::window

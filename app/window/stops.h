@@ -1,37 +1,41 @@
-// Where running stops (F5): at events of the kinds that are ticked, and at places set by hand (F9).
+// Where running stops (F5): a list that the person keeps, of events, places and conditions, each switched on or off.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <stop_token>
+#include <string>
+#include <string_view>
 #include <vector>
 
-#include "engine/attention/schedule.h"
-#include "engine/attention/trace.h"
+#include "engine/insight/search.h"
 
 namespace flashscope::window {
 
-// A place in every head: state after this stage of this tile.
-struct StopPlace {
-  std::int64_t i = 0, j = 0;
-  Stage stage = Stage::scores;
-  bool operator==(const StopPlace&) const = default;
+struct StopEntry {
+  Stop stop;
+  bool enabled = true;
+  std::int64_t hits = 0;  // how often running has stopped here since the program was started
 };
 
 struct Stops {
-  unsigned kinds = 1u << static_cast<int>(EventKind::nan);  // bit set by EventKind
-  std::vector<StopPlace> places;
-  bool has(EventKind kind) const { return kinds >> static_cast<int>(kind) & 1; }
-  void toggle(const StopPlace& place);
+  std::vector<StopEntry> list;
+  std::vector<std::vector<StopEntry>> before;  // as it was, last change last: for undo
+
+  StopEntry* find(std::string_view text);
+  const StopEntry* find(std::string_view text) const { return const_cast<Stops*>(this)->find(text); }
+  std::vector<std::size_t> enabled() const;  // positions in the list
 };
 
-// The nearest state after (before) K at one of the places that this walk visits.
-std::optional<std::int64_t> next_place(const Stops& stops, const Schedule& schedule, std::int64_t K, bool forward);
-// The nearest stop of any sort. Folds forward (or back) from K until it is found. Throws Cancelled.
-std::optional<std::int64_t> next_stop(const Stops& stops, std::shared_ptr<const Problem> problem, const Recipe& recipe,
-                                      std::int64_t K, bool forward, const std::stop_token& stop,
-                                      const std::function<void(double)>& progress);
+// Each is a change that undo takes back.
+void add(Stops& stops, const Stop& stop);  // or switches on the one that is there
+void remove(Stops& stops, std::size_t n);
+void replace(Stops& stops, std::size_t n, const Stop& stop);
+void enable(Stops& stops, std::size_t n, bool on);
+void remove_places(Stops& stops);
+bool undo(Stops& stops);  // whether there was something to take back
+
+Stops first_stops();  // every kind of event, only NaN switched on
+// A JSON list of {"stop": text, "enabled": bool}. Reading keeps what it understands.
+std::string as_json(const Stops& stops);
+Stops stops_from_json(std::string_view json);
 
 }  // namespace flashscope::window

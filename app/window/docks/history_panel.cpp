@@ -3,15 +3,23 @@
 #include <qcustomplot.h>
 
 #include <QEvent>
+#include <QFileDialog>
 #include <QHBoxLayout>
+#include <QHeaderView>
 #include <QLabel>
 #include <QLineEdit>
+#include <QPushButton>
+#include <QSaveFile>
+#include <QStackedWidget>
+#include <QTableView>
 #include <QVBoxLayout>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "app/window/text.h"
 #include "app/window/theme.h"
+#include "engine/insight/history_csv.h"
 
 namespace flashscope::window {
 namespace {
@@ -19,7 +27,7 @@ namespace {
 constexpr std::size_t kMostDots = 128;  // more than that would only be a thick line
 constexpr std::array kNames = {"m", "l", "alpha", "|O|"};
 
-double value(const RowHistoryEntry& entry, std::size_t chart) {
+double value(const RowHistoryEntry& entry, std::size_t chart, bool channel) {
   switch (chart) {
     case 0:
       return entry.m;
@@ -28,7 +36,7 @@ double value(const RowHistoryEntry& entry, std::size_t chart) {
     case 2:
       return entry.alpha;
     default:
-      return entry.o_norm;
+      return channel ? entry.o : entry.o_norm;
   }
 }
 
@@ -49,7 +57,7 @@ class TileTicker : public QCPAxisTicker {
 
 }  // namespace
 
-HistoryPanel::HistoryPanel(QWidget* parent) : Panel(parent) {
+HistoryPanel::HistoryPanel(QWidget* parent) : Panel(parent), saving_(this) {
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 4, 0, 0);
   auto* top = new QHBoxLayout;
@@ -60,14 +68,41 @@ HistoryPanel::HistoryPanel(QWidget* parent) : Panel(parent) {
   row_edit_->setValidator(new QRegularExpressionValidator(QRegularExpression("[0-9]{0,13}"), row_edit_));
   row_edit_->setToolTip("The query row; pinning a row on the stage shows it here");
   top->addWidget(row_edit_);
+  top->addWidget(new QLabel("O channel"));
+  channel_edit_ = new QLineEdit;
+  channel_edit_->setObjectName("history_channel");
+  channel_edit_->setMaximumWidth(50);
+  channel_edit_->setPlaceholderText("norm");
+  channel_edit_->setValidator(new QRegularExpressionValidator(QRegularExpression("[0-9]{0,3}"), channel_edit_));
+  channel_edit_->setToolTip("Follow one element of O; empty: the norm of the row");
+  top->addWidget(channel_edit_);
+  top->addStretch(1);
+  const auto button = [&](const char* name, const char* title, const char* tip) {
+    auto* made = new QPushButton(title);
+    made->setObjectName(name);
+    made->setToolTip(tip);
+    made->setFocusPolicy(Qt::TabFocus);
+    top->addWidget(made);
+    return made;
+  };
+  as_table_ = button("history_table", "Table", "Charts or a table");
+  as_table_->setCheckable(true);
+  csv_ = button("history_csv", "CSV...", "Save this history with every digit");
+  layout->addLayout(top);
   note_ = new QLabel;
   note_->setWordWrap(true);
-  top->addWidget(note_, 1);
-  layout->addLayout(top);
+  note_->setContentsMargins(8, 0, 8, 0);
+  layout->addWidget(note_);
   connect(row_edit_, &QLineEdit::editingFinished, this, [this] {
     bool ok = false;
     const std::int64_t row = row_edit_->text().toLongLong(&ok);
-    if (ok && rows_ > 0 && row != row_) show_row(head_, std::min(row, rows_ - 1));
+    if (ok && rows_ > 0 && row != row_) show_row(head_, std::min(row, rows_ - 1), channel_);
+  });
+  connect(channel_edit_, &QLineEdit::editingFinished, this, [this] {
+    bool ok = false;
+    std::int64_t channel = channel_edit_->text().toLongLong(&ok);
+    channel = ok && channels_ > 0 ? std::min(channel, channels_ - 1) : -1;
+    if (row_ >= 0 && channel != channel_) show_row(head_, row_, channel);
   });
 
   plot_ = new QCustomPlot;
@@ -102,7 +137,22 @@ HistoryPanel::HistoryPanel(QWidget* parent) : Panel(parent) {
     chart.now->setClipAxisRect(chart.rect);
     charts_.push_back(chart);
   }
-  layout->addWidget(plot_, 1);
+  pages_ = new QStackedWidget;
+  pages_->addWidget(plot_);
+  table_ = new QTableView;
+  table_->setObjectName("history_rows");
+  table_->verticalHeader()->hide();
+  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  table_->setSelectionMode(QAbstractItemView::SingleSelection);
+  table_->horizontalHeader()->setDefaultSectionSize(84);
+  model_ = new HistoryTable(this);
+  table_->setModel(model_);
+  pages_->addWidget(table_);
+  layout->addWidget(pages_, 1);
+  connect(as_table_, &QPushButton::toggled, pages_, [this](bool on) { pages_->setCurrentIndex(on ? 1 : 0); });
+  connect(csv_, &QPushButton::clicked, this, &HistoryPanel::choose_csv);
+  connect(table_, &QTableView::clicked, this,
+          [this](const QModelIndex& index) { seek_entry(static_cast<std::size_t>(index.row())); });
   connect(plot_, &QCustomPlot::mousePress, this, [this](QMouseEvent* event) {
     const double at = charts_[0].rect->axis(QCPAxis::atBottom)->pixelToCoord(event->position().x());
     if (at < -0.5) return;
@@ -125,17 +175,37 @@ HistoryPanel::HistoryPanel(QWidget* parent) : Panel(parent) {
   style();
 }
 
-void HistoryPanel::show_row(std::int64_t head, std::int64_t row) {
-  head_ = head;
-  row_ = row;
+void HistoryPanel::show_row(std::int64_t head, std::int64_t row, std::int64_t channel) {
+  head_ = head, row_ = row, channel_ = channel;
   row_edit_->setText(QString::number(row));
-  emit ask([head, row](Document& document) { document.request_history(head, row); });
+  channel_edit_->setText(channel < 0 ? QString() : QString::number(channel));
+  emit ask([=](Document& document) { document.request_history(head, row, channel); });
+}
+
+void HistoryPanel::choose_csv() {
+  const QString name = QString("row-%1.csv").arg(row_);
+  const QString path = QFileDialog::getSaveFileName(this, "Save the history", name, "CSV (*.csv)");
+  if (!path.isEmpty()) save_csv(path);
+}
+
+void HistoryPanel::save_csv(const QString& path) {
+  if (!history_) return;
+  saving_.start(
+      [history = history_, path](const std::stop_token&) {
+        QSaveFile file(path);
+        if (!file.open(QIODevice::WriteOnly)) throw std::runtime_error("Could not write " + path.toStdString());
+        file.write(QByteArray::fromStdString(history_csv(history->entries, history->channel)));
+        if (!file.commit()) throw std::runtime_error("Could not write " + path.toStdString());
+        return path;
+      },
+      [this](const QString& saved) { emit failed("Saved " + saved); },
+      [this](const QString& why) { emit failed(why); });
 }
 
 void HistoryPanel::refresh(const Document& document) {
   const viz::StageData& stage = document.stage();
   if (!stage.schedule || !stage.state) return;
-  rows_ = stage.schedule->shape().Nq;
+  rows_ = stage.schedule->shape().Nq, channels_ = stage.schedule->shape().dv;
   const std::int64_t pinned = stage.pinned_rows.empty() ? -1 : stage.pinned_rows.back();
   const bool newly_pinned = pinned >= 0 && pinned != last_pinned_;
   last_pinned_ = pinned;
@@ -143,11 +213,12 @@ void HistoryPanel::refresh(const Document& document) {
   if (row < 0 || row >= rows_) row = std::clamp<std::int64_t>(stage.state->row0, 0, rows_ - 1);
   if (schedule_ != stage.schedule || head_ != stage.state->head || row != row_) {
     schedule_ = stage.schedule;
-    show_row(stage.state->head, row);
+    show_row(stage.state->head, row, std::min(channel_, channels_ - 1));
   }
   if (document.history() != history_ && document.history() && document.history()->row == row_ &&
-      document.history()->head == head_) {
+      document.history()->head == head_ && document.history()->channel == channel_) {
     history_ = document.history();
+    model_->show(history_);
     draw();
   }
   draw_now(document.requested_K());
@@ -185,7 +256,7 @@ void HistoryPanel::draw() {
     double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
     for (std::size_t at = 0; at < entries.size(); ++at) {
       const RowHistoryEntry& entry = entries[at];
-      const double v = value(entry, n);
+      const double v = value(entry, n, history_->channel >= 0);
       x << static_cast<double>(at);
       y << (entry.visited && std::isfinite(v) ? v : std::numeric_limits<double>::quiet_NaN());
       if (!entry.visited) continue;
@@ -203,6 +274,8 @@ void HistoryPanel::draw() {
     auto ticker = bottom->ticker().dynamicCast<TileTicker>();
     ticker->j.clear();
     for (const RowHistoryEntry& entry : entries) ticker->j.push_back(entry.j);
+    if (n + 1 == charts_.size())
+      left->setLabel(history_->channel >= 0 ? QString("O[%1]").arg(history_->channel) : QString(kNames[n]));
     chart.line->setScatterSkip(entries.size() > kMostDots ? static_cast<int>(entries.size()) : 0);
     chart.line->setData(x, y, true);
     chart.rescaled->setData(x_rescaled, y_rescaled, true);

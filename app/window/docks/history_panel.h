@@ -1,6 +1,9 @@
-// One row across its column blocks: m, l, alpha and |O| after each, as charts with one axis of tiles.
+// One row across its column blocks: m, l, alpha and |O| (or one channel of O) after each, as charts with one axis of
+// tiles; before and after each as a table; and all of it as CSV.
 #pragma once
 
+#include "app/window/background.h"
+#include "app/window/docks/history_table.h"
 #include "app/window/panel.h"
 
 class QCPAxisRect;
@@ -9,6 +12,9 @@ class QCPItemLine;
 class QCustomPlot;
 class QLabel;
 class QLineEdit;
+class QPushButton;
+class QStackedWidget;
+class QTableView;
 
 namespace flashscope::window {
 
@@ -22,6 +28,7 @@ class HistoryPanel : public Panel {
   const Document::History* shown() const { return history_.get(); }
   void seek_entry(std::size_t n);                  // as a click on its tile does
   void ask_why(std::size_t chart, std::size_t n);  // as a right click on it does
+  void save_csv(const QString& path);
 
  protected:
   void changeEvent(QEvent* event) override;
@@ -32,16 +39,22 @@ class HistoryPanel : public Panel {
     QCPGraph *line, *rescaled, *nan;
     QCPItemLine* now;
   };
-  void show_row(std::int64_t head, std::int64_t row);
+  void show_row(std::int64_t head, std::int64_t row, std::int64_t channel);
+  void choose_csv();
   void draw();
   void draw_now(std::int64_t K);
   void style();
 
-  QLineEdit* row_edit_;
+  QLineEdit *row_edit_, *channel_edit_;
+  QPushButton *as_table_, *csv_;
+  QStackedWidget* pages_;
+  QTableView* table_;
+  HistoryTable* model_;
+  Background saving_;
   QLabel* note_;
   QCustomPlot* plot_;
   std::vector<Chart> charts_;
-  std::int64_t row_ = -1, head_ = 0, rows_ = 0, last_pinned_ = -1;
+  std::int64_t row_ = -1, head_ = 0, rows_ = 0, last_pinned_ = -1, channel_ = -1, channels_ = 0;
   // What the shown history belongs to; another one asks again.
   std::shared_ptr<const Schedule> schedule_;
   std::shared_ptr<const Document::History> history_;

@@ -1,0 +1,50 @@
+// The stops of F5 as a list: switched on and off, written, edited in place and removed. What is wrong with a
+// condition is said while it is typed.
+#pragma once
+
+#include "app/window/panel.h"
+#include "app/window/stops.h"
+
+class QLabel;
+class QLineEdit;
+class QPushButton;
+class QTreeWidget;
+class QTreeWidgetItem;
+
+namespace flashscope::window {
+
+class StopsPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  // `stops` is the window's; it outlives the panel.
+  explicit StopsPanel(Stops& stops, QWidget* parent = nullptr);
+  void refresh(const Document& document) override;
+
+ signals:
+  void edited();  // of the list
+
+ protected:
+  void changeEvent(QEvent* event) override;
+  bool eventFilter(QObject* object, QEvent* event) override;
+
+ private:
+  void show_list();
+  void show_counts();
+  bool check(const QString& text);  // says what is wrong with it
+  void add_typed();
+  void remove_chosen();
+  void take_edit(QTreeWidgetItem* item);
+  void changed();
+
+  Stops& stops_;
+  QTreeWidget* list_;
+  QLineEdit* edit_;
+  QLabel* error_;
+  QPushButton *add_, *remove_, *undo_;
+  ScanTotals totals_;
+  std::string shown_;
+  bool showing_ = false;
+};
+
+}  // namespace flashscope::window
