@@ -13,6 +13,8 @@
 #include <sstream>
 #include <string>
 
+#include "tests/place.h"
+
 namespace flashscope {
 
 using nlohmann::json;
@@ -25,7 +27,7 @@ inline std::string contents(const std::filesystem::path& path) {
   return text.str();
 }
 
-inline json golden() { return json::parse(contents(FLASHSCOPE_SOURCE_DIR "/tests/data/seed_figures.json")); }
+inline json golden() { return json::parse(contents(source_path("tests/data/seed_figures.json"))); }
 
 class CommandLine : public testing::Test {
  protected:
@@ -45,8 +47,8 @@ class CommandLine : public testing::Test {
   // Through the shell, in a folder of its own and without a display.
   Result run(const std::string& arguments, const std::string& before = "") {
     const std::string command = "cd '" + folder_.string() +
-                                "' && env -u DISPLAY -u WAYLAND_DISPLAY -u QT_QPA_PLATFORM " + before +
-                                " '" FLASHSCOPE_PROGRAM "' " + arguments + " >out 2>err";
+                                "' && env -u DISPLAY -u WAYLAND_DISPLAY -u QT_QPA_PLATFORM " + before + " '" +
+                                program_path() + "' " + arguments + " >out 2>err";
     Result result;
     const int status = std::system(command.c_str());
     result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;

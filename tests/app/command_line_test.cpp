@@ -190,11 +190,11 @@ TEST_F(CommandLine, RunChecksAgainstFloat64) {
 }
 
 TEST_F(CommandLine, RunComparesWithTheFilesOwnAnswer) {
-  const json object = run_json("run --causal --input '" FLASHSCOPE_SOURCE_DIR "/assets/codelm_layer1.npz'");
+  const json object = run_json("run --causal --input '" + source_path("assets/codelm_layer1.npz") + "'");
   EXPECT_LE(object["o_in_file"]["max"].get<double>(), 1e-5);
   EXPECT_LE(object["lse_in_file"]["max"].get<double>(), 1e-5);
   EXPECT_EQ(object["o_in_file"]["mismatches"], 0);
-  const json uncausal = run_json("run --input '" FLASHSCOPE_SOURCE_DIR "/assets/codelm_layer1.npz'");
+  const json uncausal = run_json("run --input '" + source_path("assets/codelm_layer1.npz") + "'");
   EXPECT_GT(uncausal["o_in_file"]["max"].get<double>(), 0.1);
 }
 
@@ -594,7 +594,7 @@ TEST_F(CommandLine, WithoutADisplayTheDemoIsRenderedAndReported) {
 }
 
 TEST_F(CommandLine, WithoutADisplayAFileIsRenderedToo) {
-  const Result result = run("'" FLASHSCOPE_SOURCE_DIR "/assets/codelm_layer1.npz'");
+  const Result result = run("'" + source_path("assets/codelm_layer1.npz") + "'");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(png_size(contents(folder_ / "flashscope-codelm_layer1.png")), std::pair(1280, 720));
 }
@@ -614,13 +614,14 @@ TEST_F(CommandLine, WithoutADisplayASessionShowsItsReports) {
 // ---- Ctrl+C
 
 TEST_F(CommandLine, CtrlCCancels) {
+  const std::string program = program_path();
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     const int null = ::open("/dev/null", O_WRONLY);
     dup2(null, STDOUT_FILENO), dup2(null, STDERR_FILENO);
-    execl(FLASHSCOPE_PROGRAM, FLASHSCOPE_PROGRAM, "run", "--random", "1", "--n", "200000", "--d", "64", "--check",
-          "none", nullptr);
+    execl(program.c_str(), program.c_str(), "run", "--random", "1", "--n", "200000", "--d", "64", "--check", "none",
+          nullptr);
     _exit(99);
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));

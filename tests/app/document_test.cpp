@@ -1,5 +1,6 @@
 // The document driven by commands, waiting on states and never on time.
 #include "app/document.h"
+#include "tests/place.h"
 
 #include <gtest/gtest.h>
 
@@ -385,7 +386,7 @@ TEST(Document, pinned_rows_are_checked) {
 }
 
 TEST(Demo, the_first_three_minutes_show_the_golden_numbers) {
-  std::ifstream file(FLASHSCOPE_SOURCE_DIR "/tests/data/first_demo.json");
+  std::ifstream file(source_path("tests/data/first_demo.json"));
   const auto golden = nlohmann::json::parse(file);
   const auto problem = demo_problem();
   const auto lines = first_three_minutes();

@@ -1,6 +1,7 @@
 // The ledger against the source documents' figures, against a double loop over the tiles, and against itself:
 // counted, formula and the sum of single transfers are three ways to one number.
 #include "engine/attention/ledger.h"
+#include "tests/place.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 json load(const std::string& name) {
-  std::ifstream file(FLASHSCOPE_SOURCE_DIR "/tests/data/" + name);
+  std::ifstream file(source_path("tests/data/" + name));
   return json::parse(file);
 }
 

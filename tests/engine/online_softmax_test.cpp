@@ -11,6 +11,7 @@
 #include "engine/attention/fold_kernels.h"
 #include "engine/error.h"
 #include "tests/engine/naive_attention.h"
+#include "tests/place.h"
 
 namespace flashscope {
 namespace {
@@ -545,7 +546,7 @@ TEST(Fold, StandardIsTheSoftmaxOfTheWholeRow) {
 
 // Case open-03: scores of -15000 against a sentinel of -10000, which replaces or is added.
 TEST(Fold, AFiniteSentinelWinsOverVeryNegativeScores) {
-  std::ifstream file(std::string(FLASHSCOPE_SOURCE_DIR) + "/tests/data/cases/open-03-finite-sentinel-wins.json");
+  std::ifstream file(source_path("tests/data/cases/open-03-finite-sentinel-wins.json"));
   const auto log = nlohmann::json::parse(file);
   const auto tensor = [&](const char* name, std::int64_t rows) {
     Tensor tensor = make_tensor(DType::float64, 1, rows, 1);

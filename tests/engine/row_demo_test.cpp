@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/error.h"
+#include "tests/place.h"
 
 namespace flashscope {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 nlohmann::json golden() {
-  std::ifstream file(FLASHSCOPE_SOURCE_DIR "/tests/data/seed_figures.json");
+  std::ifstream file(source_path("tests/data/seed_figures.json"));
   return nlohmann::json::parse(file);
 }
 

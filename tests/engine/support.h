@@ -15,12 +15,11 @@
 #include "engine/attention/cpu_runner.h"
 #include "engine/attention/problem.h"
 #include "engine/attention/recipe.h"
+#include "tests/place.h"
 
 namespace flashscope::testing {
 
 using Json = nlohmann::json;
-
-inline std::string source_path(const std::string& path) { return std::string(FLASHSCOPE_SOURCE_DIR) + "/" + path; }
 
 inline Json read_json(const std::string& path) {
   std::ifstream file(source_path(path));

@@ -6,6 +6,7 @@
 #include "engine/error.h"
 #include "engine/files/problem_file.h"
 #include "support.h"
+#include "tests/place.h"
 
 namespace flashscope::gpu {
 namespace {
@@ -173,9 +174,9 @@ TEST_F(Kernels, repeats_are_bit_equal) {
 
 // Real tensors, all heads, and the NaN rows of each guard and order as on the CPU.
 TEST_F(Kernels, codelm_and_its_nan_rows) {
-  for (const char* file : {"/assets/codelm_layer1.npz", "/tests/data/codelm_layer3.npz"}) {
+  for (const char* file : {"assets/codelm_layer1.npz", "tests/data/codelm_layer3.npz"}) {
     ProblemFiles files;
-    files.input = fmt::format("{}{}", FLASHSCOPE_SOURCE_DIR, file);
+    files.input = source_path(file);
     files.causal = Causal::top_left;
     const auto problem = load_problem(files).problem;
     for (const Order order : {Order::forward, Order::reverse})

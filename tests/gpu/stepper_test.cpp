@@ -10,6 +10,7 @@
 #include "tests/gpu/map_samples.h"
 #include "tests/gpu/step_run.h"
 #include "tests/gpu/step_samples.h"
+#include "tests/place.h"
 
 namespace flashscope::gpu {
 namespace {
@@ -58,7 +59,7 @@ TEST_F(Stepping, every_map_is_the_scans) {
 // "The first three minutes": forward no NaN, reverse without a guard half of the rows, with Bc 128 or a guard none.
 TEST_F(Stepping, the_first_three_minutes) {
   ProblemFiles files;
-  files.input = fmt::format("{}/assets/codelm_layer1.npz", FLASHSCOPE_SOURCE_DIR);
+  files.input = source_path("assets/codelm_layer1.npz");
   files.causal = Causal::top_left;
   const auto problem = load_problem(files).problem;
   const auto nan_rows = [&](Order order, std::int64_t Bc, Guard guard) {

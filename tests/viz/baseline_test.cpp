@@ -10,6 +10,7 @@
 #include <regex>
 #include <sstream>
 
+#include "tests/place.h"
 #include "viz/offscreen.h"
 
 namespace flashscope::viz {
@@ -22,7 +23,7 @@ struct Baseline {
 };
 void PrintTo(const Baseline& one, std::ostream* out) { *out << one.name; }
 
-const fs::path kFolder = fs::path(FLASHSCOPE_SOURCE_DIR) / "tests" / "baselines";
+const fs::path kFolder = fs::path(source_path("tests/baselines"));
 
 std::vector<Baseline> baselines(std::string* drawn_by = nullptr) {
   std::vector<Baseline> list;
@@ -82,9 +83,9 @@ Difference compare(const Image& a, const Image& b) {
 std::string render(const std::string& arguments, const fs::path& out, std::string* errors) {
   const fs::path said = fs::path(out).replace_extension(".json"), wrong = fs::path(out).replace_extension(".txt");
   // One instruction set, so that a number never rounds another way; software, so that the pixels are Mesa's.
-  const std::string command = "cd '" FLASHSCOPE_SOURCE_DIR "' && LIBGL_ALWAYS_SOFTWARE=1 '" FLASHSCOPE_PROGRAM
-                              "' render --isa SCALAR --json --out '" +
-                              out.string() + "' " + arguments + " >'" + said.string() + "' 2>'" + wrong.string() + "'";
+  const std::string command = "cd '" + source_path("") + "' && LIBGL_ALWAYS_SOFTWARE=1 '" + program_path() +
+                              "' render --isa SCALAR --json --out '" + out.string() + "' " + arguments + " >'" +
+                              said.string() + "' 2>'" + wrong.string() + "'";
   const int status = std::system(command.c_str());
   std::stringstream json, text;
   json << std::ifstream(said).rdbuf();

@@ -5,13 +5,12 @@
 
 #include "app/window/open_dialog.h"
 #include "tests/app/window/harness.h"
+#include "tests/place.h"
 
 namespace flashscope::window {
 namespace {
 
-std::filesystem::path data_file(const char* name) {
-  return std::filesystem::path(FLASHSCOPE_SOURCE_DIR) / "tests/data" / name;
-}
+std::filesystem::path data_file(const char* name) { return std::filesystem::path(source_path("tests/data")) / name; }
 
 ArrayInfo array(const char* name, std::vector<std::int64_t> shape) {
   ArrayInfo info;

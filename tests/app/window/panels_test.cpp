@@ -9,12 +9,13 @@
 #include "app/window/text.h"
 #include "engine/error.h"
 #include "tests/app/window/harness.h"
+#include "tests/place.h"
 
 namespace flashscope::window {
 namespace {
 
 nlohmann::json golden(const char* file) {
-  std::ifstream stream(std::string(FLASHSCOPE_SOURCE_DIR) + "/tests/data/" + file);
+  std::ifstream stream(source_path(std::string("tests/data/") + file));
   return nlohmann::json::parse(stream);
 }
 

@@ -2,6 +2,7 @@
 
 #include "engine/files/problem_file.h"
 #include "tests/engine/files/fixtures.h"
+#include "tests/place.h"
 
 namespace flashscope {
 namespace {
@@ -18,7 +19,7 @@ void expect_ramp(const Tensor& tensor, std::int64_t first, const std::string& wh
 // assets/flashscope_dump.py under Python, then its files through load_problem.
 TEST(DumpHelper, WhatItWritesIsLoaded) {
   const Folder folder;
-  const std::string script = std::string(FLASHSCOPE_SOURCE_DIR) + "/tests/engine/files/make_dumps.py";
+  const std::string script = source_path("tests/engine/files/make_dumps.py");
   // The distribution's Python first: it is the one that has the distribution's NumPy.
   const std::string python = std::filesystem::exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3";
   const std::string command = python + " -B '" + script + "' '" + (folder / "").string() + "' 2>&1";

@@ -20,6 +20,7 @@
 
 #include "engine/error.h"
 #include "engine/files/tensor_file.h"
+#include "tests/place.h"
 
 namespace flashscope::fixtures {
 
@@ -46,7 +47,7 @@ class Folder {
 };
 
 inline std::filesystem::path data(const std::string& name) {
-  return std::filesystem::path(FLASHSCOPE_SOURCE_DIR) / "tests" / "data" / name;
+  return std::filesystem::path(source_path("tests/data")) / name;
 }
 inline Bytes content(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
