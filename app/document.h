@@ -74,7 +74,7 @@ class Document {
   // A job; when done the run is kept and shown. On a GPU it is a process of its own.
   void run_full(const RunTarget& target = {});
   void cancel_job();
-  void step_on(int gpu);             // the GPU that steps from here on; -1: the CPU
+  void step_on(int gpu);  // the GPU that steps from here on; -1: the CPU
 
   // A second recipe of the same problem, kept in step with the first by place; none: only one is shown. Not an
   // undo step. One that cannot be stepped is refused with `message`.

@@ -36,7 +36,7 @@ class Seeker {
     std::optional<Place> place;  // in a new plan
     std::int64_t by = 0;         // steps on from `place`
     std::int64_t check_row = -1;
-    int gpu = -1;  // the GPU that steps; -1: the CPU
+    int gpu = -1;                  // the GPU that steps; -1: the CPU
     std::optional<Recipe> beside;  // the second recipe
     std::int64_t beside_row = -1;  // of a row block, the row that both recipes should have on the chip
   };

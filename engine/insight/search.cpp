@@ -218,11 +218,16 @@ Stop parse_stop(std::string_view text) {
     }
     if (word == "tile") return parse_place(rest, at);
   }
-  if (text.empty())
-    throw ConditionError(0, 1, "nothing",
-                         "nan, inf, rescale:X, max, masked, partial, empty, row:R, tile:I,J or a condition");
+  constexpr const char* kExpected =
+      "nan, inf, rescale:X, max, masked, partial, empty, row:R, tile:I,J or a condition such as alpha < 0.01";
+  if (text.empty()) throw ConditionError(0, 1, "nothing", kExpected);
   stop.kind = Stop::Kind::condition;
-  stop.condition = std::make_shared<const Condition>(parse_condition(text));
+  try {
+    stop.condition = std::make_shared<const Condition>(parse_condition(text));
+  } catch (const ConditionError& error) {
+    if (error.at() > 0) throw;
+    throw ConditionError(0, error.length(), error.found(), kExpected);
+  }
   return stop;
 }
 

@@ -391,9 +391,10 @@ TEST_F(CommandLine, StepUntilAPlaceOrAConditionForwardAndBack) {
   EXPECT_EQ(first["stage"], "rescale");
   const std::int64_t row = first["found_row"];
   EXPECT_GT(row, 200);
-  for (const json& line : first["rows"]) {
-    if (line["row"] == row) EXPECT_LT(line["alpha"].get<double>(), 0.05);
-  }
+  const auto line =
+      std::find_if(first["rows"].begin(), first["rows"].end(), [&](const json& r) { return r["row"] == row; });
+  ASSERT_NE(line, first["rows"].end());
+  EXPECT_LT((*line)["alpha"].get<double>(), 0.05);
   const json second = run_json("step --until \"alpha < 0.05 and row > 200\" --from " + first["step"].dump() + problem);
   ASSERT_TRUE(second["step"].is_number());
   EXPECT_EQ(run_json("step --until \"alpha < 0.05 and row > 200\" --back --from " + second["step"].dump() + problem),
@@ -517,9 +518,10 @@ TEST_F(CommandLine, BadInputExitsTwoWithOneMessage) {
   expect_refused("run --random 1 --n 8 --d 4 --device cpu --timeline t.json", "--timeline: only on a GPU");
   expect_refused("run --random 1 --n 8 --d 4 --measure --no-measure", "exclude each other");
   expect_refused("step --random 1 --n 8 --d 4 --at 1 --kernel simple", "only `flashscope run` starts");
-  expect_refused("step --random 1 --n 8 --d 4", "--at K or --until KIND is needed");
+  expect_refused("step --random 1 --n 8 --d 4", "--at K or --until WHAT is needed");
   expect_refused("step --random 1 --n 8 --d 4 --at 1000", "--at: found 1000, expected 0 to 11");
-  expect_refused("step --random 1 --n 8 --d 4 --until doom", "nan|inf|rescale|masked");
+  expect_refused("step --random 1 --n 8 --d 4 --until doom",
+                 "found \"doom\", expected nan, inf, rescale:X, max, masked");
   expect_refused("render --random 1 --n 8 --d 4 --out x.png", "--at K is needed");
   expect_refused("render --random 1 --n 8 --d 4 --at 1", "--out FILE.png is needed");
   expect_refused("render --random 1 --n 8 --d 4 --at 12 --out x.png", "--at: found 12, expected 0 to 11");

@@ -122,7 +122,8 @@ void StopsPanel::refresh(const Document& document) {
 }
 
 void StopsPanel::show_list() {
-  if (list_->findChild<QLineEdit*>("stop_editor")) return;  // something is being written in it
+  const auto* editor = list_->findChild<QLineEdit*>("stop_editor");
+  if (editor && editor->isVisible()) return;  // something is being written in it
   showing_ = true;
   const int chosen = list_->indexOfTopLevelItem(list_->currentItem());
   list_->clear();
