@@ -82,8 +82,9 @@ void MainWindow::take_session(const SessionFile& session, const std::filesystem:
   }
   add_recent(text(path.string()));
   if (!session.reports.empty()) actions_["view.runs"]->trigger();
-  notice(QString("Opened %1: %2 runs%3")
-             .arg(text(path.filename().string()), grouped(static_cast<std::int64_t>(session.reports.size())),
+  const auto runs = static_cast<std::int64_t>(session.reports.size());
+  notice(QString("Opened %1: %2 %3%4")
+             .arg(text(path.filename().string()), grouped(runs), runs == 1 ? "run" : "runs",
                   session.problem ? "" : "; it holds no problem, so the open one stays"));
 }
 
