@@ -20,6 +20,8 @@ struct Source {
   std::string describe() const;  // "(4, 1024, 64) bfloat16 (written as '<V2')"
 };
 
+DType number_type(const Source& source);  // throws InputError for what is no floating-point type
+
 constexpr std::string_view kRoles[] = {"q", "k", "v", "mask", "bias", "scale", "o", "lse"};
 
 // Roles by the names that people use ("q", "Query", "layers.3.attn_mask"); a role that no name fits is absent.

@@ -18,22 +18,6 @@ struct Lie {
   bool nhd = false;
 };
 
-DType type_of(const files::Source& source) {
-  switch (source.info.type) {
-    case ElementType::float64:
-      return DType::float64;
-    case ElementType::float32:
-      return DType::float32;
-    case ElementType::float16:
-      return DType::float16;
-    case ElementType::bfloat16:
-      return DType::bfloat16;
-    default:
-      throw InputError(source.where(), "type " + std::string(name(source.info.type)),
-                       "float64, float32, float16 or bfloat16");
-  }
-}
-
 class OutputLoader {
  public:
   OutputLoader(const OutputFile& wanted, const Shape& shape) : wanted_(wanted), shape_(shape) {}
@@ -50,7 +34,7 @@ class OutputLoader {
     }
     KernelOutput output;
     output.name = wanted_.path.filename().string();
-    output.type = type_of(*o);
+    output.type = files::number_type(*o);
     output.O = read(*o, shape_.dv, stop, progress, output.found, "o");
     const auto optional = [&](const char* role, const std::vector<std::string_view>& names, Buffer<double>& values) {
       if (const auto source = find(role, names)) values = read(*source, 1, stop, progress, output.found, role);
@@ -134,7 +118,7 @@ class OutputLoader {
 
   Buffer<double> read(const files::Source& source, std::int64_t width, const std::stop_token& stop,
                       const ReadProgress& progress, std::vector<std::string>& found, std::string_view role) const {
-    type_of(source);
+    files::number_type(source);
     const Lie lie = place(source, width, role);
     const std::int64_t bytes = source.info.elements() * 8 + shape_.heads * shape_.Nq * width * 8;
     if (bytes > wanted_.memory_limit)

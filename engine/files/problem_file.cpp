@@ -49,23 +49,6 @@ Extents extents_of(const Source& source, Layout layout) {
   return extents;
 }
 
-DType problem_type(const Source& source) {
-  switch (source.info.type) {
-    case ElementType::float64:
-      return DType::float64;
-    case ElementType::float32:
-      return DType::float32;
-    case ElementType::float16:
-      return DType::float16;
-    case ElementType::bfloat16:
-      return DType::bfloat16;
-    default:
-      break;
-  }
-  throw InputError(source.where(), "type " + std::string(name(source.info.type)),
-                   "float64, float32, float16 or bfloat16");
-}
-
 // One load, from names to a problem. Everything is checked from headers before any array is read.
 class Loader {
  public:
@@ -168,7 +151,7 @@ class Loader {
     equal(v, v_.heads, k, k_.heads, "heads");
     equal(k, k_.cols, q, q_.cols, "d");
     for (const Source* source : {&q, &k, &v})
-      if (const DType type = problem_type(*source); type != problem_type(q))
+      if (const DType type = number_type(*source); type != number_type(q))
         throw InputError(source->where(), "type " + std::string(name(source->info.type)),
                          std::string(name(q.info.type)) + " as q");
     for (const auto& [source, cols] : {std::pair(&q, q_.cols), std::pair(&v, v_.cols)})
@@ -193,7 +176,7 @@ class Loader {
   }
 
   void check_o(const Source& o) {
-    problem_type(o);
+    number_type(o);
     std::vector<std::int64_t> expected = sources_["q"].info.shape;
     expected.back() = v_.cols;
     if (o.info.shape != expected)
@@ -203,7 +186,7 @@ class Loader {
 
   // (batch, heads, Nq), whatever the layout, as FlashAttention returns it; with layout nhd also (batch, Nq, heads).
   void check_lse(const Source& lse) {
-    problem_type(lse);
+    number_type(lse);
     std::vector<std::int64_t> shape = lse.info.shape, by_head, by_row;
     const std::size_t rank = sources_["q"].info.shape.size();
     if (shape.size() == rank && shape.back() == 1) shape.pop_back();
@@ -282,7 +265,7 @@ class Loader {
     const std::int64_t heads = head ? 1 : all.heads, head_size = all.rows * all.cols;
     const std::int64_t batch_size = all.heads * head_size, first_head = head.value_or(0);
     Tensor tensor;
-    tensor.type = problem_type(source);
+    tensor.type = number_type(source);
     tensor.heads = heads, tensor.rows = all.rows, tensor.cols = all.cols;
     const bool in_place = !rows_first || all.heads == 1;
     const std::int64_t first = wanted_.batch * batch_size + (in_place ? first_head * head_size : 0);

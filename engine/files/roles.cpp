@@ -71,6 +71,22 @@ std::optional<Layout> stated_layout(const TensorFile& file) {
   throw InputError(file.path().string() + ": layout", shown(*text), "hnd, bhnd, nhd or bnhd (s for n is as good)");
 }
 
+DType number_type(const Source& source) {
+  switch (source.info.type) {
+    case ElementType::float64:
+      return DType::float64;
+    case ElementType::float32:
+      return DType::float32;
+    case ElementType::float16:
+      return DType::float16;
+    case ElementType::bfloat16:
+      return DType::bfloat16;
+    default:
+      throw InputError(source.where(), "type " + std::string(name(source.info.type)),
+                       "float64, float32, float16 or bfloat16");
+  }
+}
+
 std::string Source::where() const {
   return info.name.empty() ? file->path().string() : file->path().string() + ": " + info.name;
 }
