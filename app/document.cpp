@@ -14,13 +14,17 @@ namespace flashscope {
 Document::Document(std::function<void()> notify) : impl_(std::make_unique<Impl>()) {
   Impl& d = *impl_;
   d.notify = std::move(notify);
-  d.seeker = std::make_unique<Seeker>([&d](Seeker::Result result) {
+  const auto deliver = [&d](Seeker::Result result) {
     const std::uint64_t number = result.number;
     d.post([&d, result = std::move(result)]() mutable { d.take(std::move(result)); });
     const std::lock_guard lock(d.mutex);
     d.served = std::max(d.served, number);
     d.changed.notify_all();
-  });
+  };
+  const auto deliver_map = [&d](GpuSteps::Map map) {
+    d.post([&d, map = std::move(map)]() mutable { d.take_map(std::move(map)); });
+  };
+  d.seeker = std::make_unique<Seeker>(deliver, deliver_map);
   d.watcher = std::jthread([&d](std::stop_token stop) { d.watch(stop); });
 }
 
@@ -259,6 +263,13 @@ std::int64_t Document::requested_K() const { return impl_->requested_K; }
 const viz::StageData& Document::stage() const { return impl_->stage; }
 const std::string& Document::stepped_by() const { return impl_->stepped_by; }
 const std::string& Document::gpu_failed() const { return impl_->gpu_failed; }
+std::shared_ptr<const gpu::DeviceMap> Document::device_map() const {
+  return impl_->map_is_devices() ? impl_->device_map.arrays : nullptr;
+}
+bool Document::map_pending() const {
+  const GpuSteps::Map& map = impl_->device_map;
+  return impl_->device_state && !(impl_->map_is_devices() && (map.complete || !map.failed.empty()));
+}
 int Document::stepping_device() const { return impl_->stepping_gpu; }
 std::shared_ptr<const gpu::DeviceState> Document::device_state() const { return impl_->device_state; }
 const std::vector<std::string>& Document::found() const { return impl_->settings.found; }

@@ -26,7 +26,8 @@ namespace flashscope {
 
 namespace gpu {
 class DeviceState;
-}
+class DeviceMap;
+}  // namespace gpu
 
 // Where a full run is made.
 struct RunTarget {
@@ -110,6 +111,8 @@ class Document {
   const std::string& gpu_failed() const;  // why the CPU steps although a GPU was asked for; empty
   int stepping_device() const;            // as step_on was given; -1 again where that GPU failed
   std::shared_ptr<const gpu::DeviceState> device_state() const;  // the state's arrays on the GPU; null: the CPU stepped
+  std::shared_ptr<const gpu::DeviceMap> device_map() const;      // where stage().map is a GPU's; else null
+  bool map_pending() const;                                      // the GPU that steps is still making its map
   const std::vector<std::string>& found() const;                 // of the last opened file
   JobStatus job() const;
   const std::string& message() const;  // last error or notice; empty

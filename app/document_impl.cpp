@@ -88,8 +88,7 @@ void Document::Impl::take(Seeker::Result result) {
     scan = plan->scan, scan_generation = plan->generation;
   }
   // Those of another plan or head would be taken for this one's until the scan is looked at again.
-  if (replanned || (stage.state && stage.state->head != result.state->head))
-    stage.map.reset(), stage.strip.reset(), stage.o_row_norm.reset();
+  if (replanned || (stage.state && stage.state->head != result.state->head)) scanned = {}, stage.strip.reset();
   if (newest) requested_K = result.state->K;
   {
     const std::lock_guard lock(mutex);
@@ -98,6 +97,7 @@ void Document::Impl::take(Seeker::Result result) {
   changed.notify_all();
   device_state = std::move(result.arrays);
   stepped_by = device_state ? result.gpu_name : "CPU";
+  if (!device_state) device_map = {};
   // It would fail again at every step: the CPU goes on until the person switches back.
   if (!result.gpu_failed.empty()) {
     stepping_gpu = -1, gpu_failed = result.gpu_failed;
@@ -117,12 +117,33 @@ void Document::Impl::take(Seeker::Result result) {
   stage.pinned_rows = pinned;
   stage.title = plan->problem->name;
   stage.conventions = conventions(plan->recipe, plan->problem->mask);
+  show_map();
   take_beside(std::move(result));
   if (newest && then_K) {
     requested_K = std::clamp<std::int64_t>(*std::exchange(then_K, {}), 0, plan->schedule->steps());
     request();
   }
   if (replanned) do_what_waits();
+}
+
+void Document::Impl::take_map(GpuSteps::Map map) {
+  device_map = std::move(map);
+  map_failure = device_map.failed;
+  show_map();
+  ++stage.version;
+}
+
+bool Document::Impl::map_is_devices() const {
+  return device_state && plan && stage.state && device_map.generation == plan->generation &&
+         device_map.head == stage.state->head;
+}
+
+void Document::Impl::show_map() {
+  const bool of_gpu = map_is_devices() && device_map.map;
+  stage.map = of_gpu ? device_map.map : scanned.map;
+  stage.o_row_norm = of_gpu ? device_map.o_row_norm : scanned.o_row_norm;
+  if (!map_failure.empty() && map_is_devices())
+    message = stage.message = "The tile map is the CPU's: the GPU could not. " + std::exchange(map_failure, {});
 }
 
 bool Document::Impl::wait_for_plan(Sort sort, std::function<void()> action) {
@@ -283,7 +304,9 @@ void Document::Impl::watch(std::stop_token stop) {
     generation_seen = view.generation, version_seen = view.version, head_seen = view.head;
     post([this, view] {
       if (!plan || view.generation != plan->generation || !stage.state || view.head != stage.state->head) return;
-      stage.totals = view.totals, stage.map = view.map, stage.strip = view.strip, stage.o_row_norm = view.o_row_norm;
+      stage.totals = view.totals, stage.strip = view.strip;
+      scanned = {view.map, view.o_row_norm};
+      show_map();
       ++stage.version;
     });
     // Enough for the eye; the rest of the period is the scan's.

@@ -57,6 +57,12 @@ struct Document::Impl {
   int stepping_gpu = -1;  // -1: the CPU steps
   std::shared_ptr<const gpu::DeviceState> device_state;
   std::string stepped_by = "CPU", gpu_failed;
+  GpuSteps::Map device_map;  // the newest, perhaps of another plan or head than what is shown
+  std::string map_failure;   // of it, not told yet
+  struct {
+    std::shared_ptr<const ScanMap> map;
+    std::shared_ptr<const std::vector<float>> o_row_norm;
+  } scanned;  // of the plan and the head that are shown
   viz::StageData stage;
   std::string message;
   std::vector<std::int64_t> pinned;
@@ -98,6 +104,9 @@ struct Document::Impl {
   void request();
   void take(Seeker::Result result);
   void take_beside(Seeker::Result result);  // what belongs to the second recipe
+  void take_map(GpuSteps::Map map);
+  bool map_is_devices() const;  // the newest map of a GPU, if it made any, is of what is shown
+  void show_map();              // the GPU's where one steps and has some of it, else the scan's
 
   // ---- settings
   Place present_place() const;

@@ -18,9 +18,10 @@ class GpuPicture {
   ~GpuPicture();
   GpuPicture(const GpuPicture&) = delete;
 
-  // The arrays of the document's state; null where a CPU stepped. Filled again only for another state. On an error of
-  // the device null, and `status` is the reason: the state is drawn as the CPU's would be.
-  std::shared_ptr<const viz::SharedArrays> show(const Document& document);
+  // Gives `data`, the document's, the arrays of its state and of its tile map, filled again only where they changed;
+  // none where a CPU stepped. On an error of the device none, and `status` is the reason: the picture is drawn from
+  // what was read back.
+  void show(const Document& document, viz::StageData& data);
   const std::string& status() const;  // "shared with OpenGL on NVIDIA H200"; empty: nothing was shown yet
 
  private:

@@ -19,17 +19,64 @@ struct GpuSteps::Impl {
   // Only the GPU's thread touches these.
   std::optional<gpu::GpuStepper> stepper;
   std::uint64_t generation = 0;
+  std::int64_t map_head = -1, map_rows = 0;  // of the map that is made or was; its rows that were handed on
+  std::uint64_t maps = 0;                    // so many were begun or dropped: a piece of an older one is stale
 
+  std::function<void(Map)> on_map;
   gpu::GpuWorker worker;  // last: its thread ends before what it uses
+
+  void want_map(std::int64_t head);
+  void drop_map();
+  void post_piece(bool first);
 };
 
-GpuSteps::GpuSteps(int device) : device_(device), impl_(std::make_unique<Impl>()) {}
+void GpuSteps::Impl::want_map(std::int64_t head) {
+  if (map_head == head) return;
+  map_head = head, map_rows = 0;
+  ++maps;
+  post_piece(true);
+}
+
+void GpuSteps::Impl::drop_map() {
+  if (stepper) stepper->drop_map();
+  map_head = -1;
+  ++maps;
+}
+
+// At the end of the queue: what was asked for meanwhile goes first.
+void GpuSteps::Impl::post_piece(bool first) {
+  gpu::GpuWorker::Job piece = [this, first, number = maps](const std::stop_token& stop) {
+    if (number != maps || stop.stop_requested()) return;
+    if (first) stepper->begin_map(map_head);
+    const auto arrays = std::make_shared<const gpu::DeviceMap>(stepper->extend_map());
+    const std::int64_t rows = arrays->cells().rows;
+    if (rows > std::exchange(map_rows, rows)) {
+      Map map{generation, map_head, std::make_shared<const ScanMap>(stepper->read(*arrays)), {}, arrays, {}, {}};
+      map.o_row_norm = std::make_shared<const std::vector<float>>(stepper->read_o_norm(*arrays));
+      map.complete = arrays->complete();
+      on_map(std::move(map));
+    }
+    if (!arrays->complete()) post_piece(false);
+  };
+  const auto failed = [this, of = generation, head = map_head](const std::string& reason) {
+    on_map({of, head, {}, {}, {}, false, reason});
+  };
+  if (!worker.post(std::move(piece), failed)) failed(worker.disabled());
+}
+
+GpuSteps::GpuSteps(int device, std::function<void(Map)> on_map) : device_(device), impl_(std::make_unique<Impl>()) {
+  impl_->on_map = std::move(on_map);
+}
 
 // CUDA's objects go on the thread that made them.
 GpuSteps::~GpuSteps() {
   impl_->worker.cancel();
-  impl_->worker.post([this](const std::stop_token&) { impl_->stepper.reset(); });
+  impl_->worker.post([this](const std::stop_token&) { impl_->drop_map(), impl_->stepper.reset(); });
   impl_->worker.wait();
+}
+
+void GpuSteps::drop_map() {
+  impl_->worker.post([this](const std::stop_token&) { impl_->drop_map(); });
 }
 
 GpuSteps::Found GpuSteps::seek(const Plan& plan, std::int64_t K, const std::stop_token& stop) {
@@ -46,7 +93,7 @@ GpuSteps::Found GpuSteps::seek(const Plan& plan, std::int64_t K, const std::stop
                              generation = plan.generation](const std::stop_token&) {
     try {
       if (!impl_->stepper || impl_->generation != generation) {
-        impl_->stepper.reset();  // its memory first
+        impl_->drop_map(), impl_->stepper.reset();  // its memory first
         impl_->stepper.emplace(problem, recipe, device_);
         impl_->generation = generation;
       }
@@ -54,8 +101,10 @@ GpuSteps::Found GpuSteps::seek(const Plan& plan, std::int64_t K, const std::stop
       auto arrays = std::make_shared<const gpu::DeviceState>(impl_->stepper->seek(K, stop));
       Found found{std::make_shared<const TraceState>(impl_->stepper->read(*arrays)), arrays,
                   impl_->stepper->device_name()};
+      const std::int64_t head = found.state->head;
       answer->given = true;
       answer->found.set_value(std::move(found));
+      impl_->want_map(head);
     } catch (...) {
       answer->fail(std::current_exception());
       throw;  // the worker must know of an error that ends the GPU half
@@ -73,11 +122,12 @@ GpuSteps::Found GpuSteps::seek(const Plan& plan, std::int64_t K, const std::stop
 #else
 
 struct GpuSteps::Impl {};
-GpuSteps::GpuSteps(int device) : device_(device) {}
+GpuSteps::GpuSteps(int device, std::function<void(Map)>) : device_(device) {}
 GpuSteps::~GpuSteps() = default;
 GpuSteps::Found GpuSteps::seek(const Plan&, std::int64_t, const std::stop_token&) {
   throw std::runtime_error("this build has no GPU half: the headers of CUDA 12.8 or newer were not there");
 }
+void GpuSteps::drop_map() {}
 
 #endif
 

@@ -50,8 +50,9 @@ class Seeker::ScanEnding {
   std::jthread thread_;
 };
 
-Seeker::Seeker(std::function<void(Result)> deliver)
+Seeker::Seeker(std::function<void(Result)> deliver, std::function<void(GpuSteps::Map)> deliver_map)
     : deliver_(std::move(deliver)),
+      deliver_map_(std::move(deliver_map)),
       ending_(std::make_shared<ScanEnding>()),
       thread_([this](std::stop_token stop) { work(stop); }) {}
 
@@ -126,7 +127,7 @@ Seeker::Result Seeker::serve(const Request& request, std::stop_token stop) {
     arrays_.reset();
     if (request.gpu >= 0) {
       try {
-        if (!gpu_ || gpu_->device() != request.gpu) gpu_.emplace(request.gpu);
+        if (!gpu_ || gpu_->device() != request.gpu) gpu_.emplace(request.gpu, deliver_map_);
         GpuSteps::Found found = gpu_->seek(*plan_, K, stop);
         state_ = std::move(found.state), arrays_ = std::move(found.arrays), gpu_name_ = std::move(found.device);
       } catch (const Cancelled&) {
@@ -137,6 +138,7 @@ Seeker::Result Seeker::serve(const Request& request, std::stop_token stop) {
     }
     if (request.gpu < 0 || !result.gpu_failed.empty())
       state_ = std::make_shared<const TraceState>(trace_->seek(K, stop));
+    if (!arrays_ && gpu_ && stepped_by_ >= 0) gpu_->drop_map();
     stepped_by_ = arrays_ ? request.gpu : -1;
   }
   result.state = state_, result.arrays = arrays_, result.gpu_name = gpu_name_;

@@ -63,7 +63,8 @@ class Seeker {
     std::string beside_error;  // a second recipe that cannot be stepped
   };
 
-  explicit Seeker(std::function<void(Result)> deliver);  // called on the worker
+  // `deliver` is called on the worker, `deliver_map` on the thread of the GPU that steps.
+  explicit Seeker(std::function<void(Result)> deliver, std::function<void(GpuSteps::Map)> deliver_map = {});
   ~Seeker();
 
   void request(Request request);
@@ -75,6 +76,7 @@ class Seeker {
   void serve_beside(const Request& request, Result& result, const std::stop_token& stop);
 
   std::function<void(Result)> deliver_;
+  std::function<void(GpuSteps::Map)> deliver_map_;
   std::shared_ptr<ScanEnding> ending_;
   std::mutex mutex_;
   std::condition_variable_any wake_;

@@ -1,5 +1,6 @@
 // tile_stats: the whole tile map in one launch. For every visited tile its largest score, the rows whose maximum grew,
-// the softmax weight on its keys, and its NaNs: what the engine's scan finds, in the engine's arithmetic (step.cuh).
+// the softmax weight on its keys, and its NaNs; for every row the norm of its O: what the engine's scan finds, in the
+// engine's arithmetic (step.cuh). A map that would keep the GPU for long is made in several launches.
 //
 //              j ->                       one block of threads a row of cells; a warp a row of the row block, the
 //          ┌────┬────┬────┐               block's warps meet after every tile, so that no cell is ever added to by
@@ -44,7 +45,7 @@ class MapRow {
     cells_ = a.cells + (local_ * a.map_rows + y) * a.map_cols;
     const long long at = (slot * kStatsWarps + block.warp()) * a.pitch;
     S_ = static_cast<Real*>(a.S) + at, P_ = static_cast<Real*>(a.P) + at;
-    for (long long x = block.rank(); x < a.map_cols; x += Team::size * Block::warps)
+    for (long long x = block.rank(); x < a.map_cols && a.begin == 0; x += Team::size * Block::warps)
       cells_[x] = {static_cast<float>(infinity_of<Real>() - infinity_of<Real>()), 0, 0, 0};
     const long long last = (y + 1) * a.scale_i < a.Tr ? (y + 1) * a.scale_i : a.Tr;
     row_blocks_ = last - y * a.scale_i;
@@ -73,6 +74,13 @@ class MapRow {
     f.team.sync();
   }
   Real& LSE(long long r) const { return static_cast<Real*>(a_.LSE)[local_ * p_.Nq + row0_ + r]; }
+  void keep_norm(const RowFold<Real>& f) const {
+    double mine = 0, squares = 0;
+    for (int e = f.team.rank(); e < p_.dv; e += Team::size)
+      mine += static_cast<double>(f.O[e]) * static_cast<double>(f.O[e]);
+    for (int n = 0; n < Team::size; ++n) squares += f.team.from(mine, n);
+    if (f.team.rank() == 0) a_.o_norm[local_ * p_.Nq + f.row] = static_cast<float>(sqrt(squares));
+  }
   void start(long long r, bool with_output) const {
     RowFold<Real> f = fold(r, with_output);
     f.m = -infinity_of<Real>(), f.l = 0;
@@ -108,49 +116,55 @@ class MapRow {
   }
   static Partial nothing() { return {-infinity_of<float>(), 0, 0, 0}; }
 
+  // Row block i in the launch's part of the two passes.
   void tiles(long long i) {
-    for (long long r = block_.warp(); r < rows_; r += Block::warps) start(r, true);
-    for (long long n = 0; n < a_.Tc; ++n) {
-      const long long j = a_.reverse ? a_.Tc - 1 - n : n;
-      if (!visited(i, j)) continue;
-      Partial mine = nothing();
-      for (long long r = block_.warp(); r < rows_; r += Block::warps) {
-        RowFold<Real> f = fold(r, true);
-        f.note_row();
-        f.fold_tile(j);
-        int nan = 0;
-        for (long long c = f.team.rank(); c < f.padded; c += Team::size) nan += is_nan(f.P[c]);
-        mine.nan += f.team.sum(nan) + ((f.note_row() & kNanRow) != 0);
-        mine.largest = larger(static_cast<float>(f.tile_max), mine.largest);
-        mine.rescaled += f.maximum_grew();
-        keep(f);
-      }
-      merge(j, mine, false);
+    for (long long r = block_.warp(); r < rows_ && a_.begin == 0; r += Block::warps) start(r, true);
+    for (long long n = a_.begin; n < a_.end; ++n) {
+      if (n == a_.Tc) end_first_pass();
+      const bool first_pass = n < a_.Tc;
+      const long long place = first_pass ? n : n - a_.Tc, j = a_.reverse ? a_.Tc - 1 - place : place;
+      if (visited(i, j)) merge(j, first_pass ? counted(j) : weighed(j), !first_pass);
     }
+  }
+  Partial counted(long long j) const {
+    Partial mine = nothing();
+    for (long long r = block_.warp(); r < rows_; r += Block::warps) {
+      RowFold<Real> f = fold(r, true);
+      f.note_row();
+      f.fold_tile(j);
+      int nan = 0;
+      for (long long c = f.team.rank(); c < f.padded; c += Team::size) nan += is_nan(f.P[c]);
+      mine.nan += f.team.sum(nan) + ((f.note_row() & kNanRow) != 0);
+      mine.largest = larger(static_cast<float>(f.tile_max), mine.largest);
+      mine.rescaled += f.maximum_grew();
+      keep(f);
+    }
+    return mine;
+  }
+  void end_first_pass() const {
     for (long long r = block_.warp(); r < rows_; r += Block::warps) {
       RowFold<Real> f = fold(r, true);
       const bool empty = f.is_empty();
       f.finish(empty);
+      keep_norm(f);
       if (f.team.rank() == 0) LSE(r) = f.LSE(empty);
       f.team.sync();
       start(r, false);
     }
-    for (long long n = 0; n < a_.Tc; ++n) {
-      const long long j = a_.reverse ? a_.Tc - 1 - n : n;
-      if (!visited(i, j)) continue;
-      Partial mine = nothing();
-      for (long long r = block_.warp(); r < rows_; r += Block::warps) {
-        RowFold<Real> f = fold(r, false);
-        const Real l_before = f.l;
-        f.fold_tile(j);
-        const Real kept = f.alpha * l_before, sum = p_.own_maximum ? f.l - kept : f.row_sum;
-        if (!(sum == 0))
-          mine.mass += static_cast<double>(sum) * exp(static_cast<double>(f.m) - static_cast<double>(LSE(r))) /
-                       static_cast<double>(rows_);
-        keep(f);
-      }
-      merge(j, mine, true);
+  }
+  Partial weighed(long long j) const {
+    Partial mine = nothing();
+    for (long long r = block_.warp(); r < rows_; r += Block::warps) {
+      RowFold<Real> f = fold(r, false);
+      const Real l_before = f.l;
+      f.fold_tile(j);
+      const Real kept = f.alpha * l_before, sum = p_.own_maximum ? f.l - kept : f.row_sum;
+      if (!(sum == 0))
+        mine.mass += static_cast<double>(sum) * exp(static_cast<double>(f.m) - static_cast<double>(LSE(r))) /
+                     static_cast<double>(rows_);
+      keep(f);
     }
+    return mine;
   }
 
   // Standard attention has no tiles: its strip in the same squares, after its softmax.
@@ -161,7 +175,12 @@ class MapRow {
       RowFold<Real> f(p_, head_, row0_ + (mine_too ? r : 0));
       f.m = -infinity_of<Real>(), f.S = S_, f.P = P_;
       f.begin_strip();
-      if (mine_too) f.scores(), f.mask(), f.softmax();
+      if (mine_too) {
+        f.O = static_cast<Real*>(a_.O) + (local_ * p_.Nq + f.row) * p_.dv;
+        f.scores(), f.mask(), f.softmax(), f.multiply();
+        f.finish(f.is_empty());
+        keep_norm(f);
+      }
       for (long long j = 0; j < a_.Tc; ++j) {
         Partial mine = nothing();
         const long long end = (j + 1) * p_.Bc < p_.Nk ? (j + 1) * p_.Bc : p_.Nk;

@@ -23,14 +23,17 @@ HeatMapPass::HeatMapPass() : program_("panel.vert", "heat_map.frag"), texels_("h
 
 bool HeatMapPass::texels_from_buffers(const HeatMap& map, const StageData& data, const HeatSource& source,
                                       const CellWindow& window, Texture& texture) const {
-  if (!data.shared || !data.state || data.shared->K != data.state->K) return false;
-  const SharedArray& values = data.shared->chip[static_cast<std::size_t>(map.buffer)];
+  SharedArray values, visible;
+  if (map.buffer == ChipBuffer::o_norm) {
+    if (data.shared_map && data.shared_map->of == data.map) values = data.shared_map->o_norm;
+  } else if (data.shared && data.state && data.shared->K == data.state->K) {
+    values = data.shared->chip[static_cast<std::size_t>(map.buffer)], visible = data.shared->visible;
+  }
   const bool transposed = map.buffer == ChipBuffer::K;
   if ((transposed ? values.cols : values.rows) != source.rows ||
       (transposed ? values.rows : values.cols) != source.cols)
     return false;
   const bool scores = map.buffer == ChipBuffer::S || map.buffer == ChipBuffer::P;
-  const SharedArray& visible = data.shared->visible;
   const bool masked = scores && visible.rows == values.rows && visible.cols == values.cols;
   if (scores && !masked && (source.visible || source.problem)) return false;
   const int width = static_cast<int>(std::min<std::int64_t>(window.cols, static_cast<int>(map.rect.w)));

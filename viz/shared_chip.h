@@ -1,13 +1,17 @@
-// What is on the chip as OpenGL buffers, so that a GPU which steps the kernel can leave its arrays where they are
-// drawn: the buffers' names are handed out as plain integers, whoever fills them (kernels, through CUDA's OpenGL
-// interoperability, or a copy) says what lies in them, and heat_texels.comp turns them into the same texels that
-// heat_image makes on the CPU.
+// What is on the chip, and the tile map, as OpenGL buffers, so that a GPU which steps the kernel can leave its arrays
+// where they are drawn: the buffers' names are handed out as plain integers, whoever fills them (kernels, through
+// CUDA's OpenGL interoperability, or a copy) says what lies in them, and heat_texels.comp and tile_texels.comp turn
+// them into the same texels that heat_image and colour_tiles make on the CPU.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
+
+namespace flashscope {
+struct ScanMap;
+}
 
 namespace flashscope::viz {
 
@@ -27,6 +31,13 @@ struct SharedArrays {
   std::int64_t K = -1;  // the state that they belong to; of another one they are not drawn
 };
 
+// A head's tile map: ScanMap's cells, four floats each, the rows of cells that are done.
+struct SharedMap {
+  SharedArray cells;                  // cols: cells
+  SharedArray o_norm;                 // of their query rows, rows x 1
+  std::shared_ptr<const ScanMap> of;  // the same on the host; beside another one nothing of this is drawn
+};
+
 // Buffers that grow as they are asked for. The context must be current in every call.
 class SharedChip {
  public:
@@ -34,7 +45,7 @@ class SharedChip {
   ~SharedChip();
   SharedChip(const SharedChip&) = delete;
 
-  static constexpr int kSlots = kChipBuffers + 1;  // the last: visible
+  static constexpr int kVisible = kChipBuffers, kMapCells = kChipBuffers + 1, kSlots = kChipBuffers + 2;
   bool has_room(int slot, std::int64_t bytes) const { return slots_[static_cast<std::size_t>(slot)].bytes >= bytes; }
   // Another buffer with room for `bytes`, in the place of the slot's. What is registered elsewhere must be let go
   // before.

@@ -25,9 +25,10 @@ struct StageData {
   std::shared_ptr<const Problem> problem;
   std::shared_ptr<const Schedule> schedule;
   std::shared_ptr<const TraceState> state;
-  std::shared_ptr<const SharedArrays> shared;  // the state's arrays where a GPU stepped; null: drawn from `state`
-  std::shared_ptr<const ScanMap> map;          // of state->head
-  std::shared_ptr<const ScanStrip> strip;      // of state->head
+  std::shared_ptr<const SharedArrays> shared;   // the state's arrays where a GPU stepped; null: drawn from `state`
+  std::shared_ptr<const ScanMap> map;           // of state->head
+  std::shared_ptr<const SharedMap> shared_map;  // `map` in OpenGL's buffers where a GPU made it; else null
+  std::shared_ptr<const ScanStrip> strip;       // of state->head
   std::shared_ptr<const std::vector<float>> o_row_norm;  // of state->head, [Nq], NaN: not reached
   ScanTotals totals;
   std::vector<Transfer> transfers;                 // of state->step

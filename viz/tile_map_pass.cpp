@@ -12,7 +12,29 @@ void set_colour(const Program& program, const char* name, Colour c) {
 
 }  // namespace
 
-TileMapPass::TileMapPass() : program_("panel.vert", "tile_map.frag") {}
+TileMapPass::TileMapPass() : program_("panel.vert", "tile_map.frag"), texels_("tile_texels.comp") {}
+
+void TileMapPass::colour_from_buffer(const StageData& data, MapColour mode) {
+  const SharedArray& cells = shared_->cells;
+  const MapScale scale = map_scale(data.map.get(), mode);
+  const TileWindow& window = grid_.window;
+  coloured_.reserve(GL_RGBA8UI, grid_.width, grid_.height);
+  texels_.use();
+  glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 0, cells.buffer);
+  looks_.bind(0);
+  coloured_.bind_image(0, GL_RGBA8UI);
+  glUniform1i(texels_.uniform("looks"), 0);
+  glUniform4i(texels_.uniform("window"), static_cast<int>(window.i0), static_cast<int>(window.rows),
+              static_cast<int>(window.j0), static_cast<int>(window.cols));
+  glUniform2i(texels_.uniform("size"), grid_.width, grid_.height);
+  glUniform2i(texels_.uniform("cells_size"), static_cast<int>(cells.rows), static_cast<int>(cells.cols));
+  glUniform2i(texels_.uniform("scale"), static_cast<int>(std::max<std::int64_t>(data.map->scale_i, 1)),
+              static_cast<int>(std::max<std::int64_t>(data.map->scale_j, 1)));
+  glUniform1i(texels_.uniform("component"), static_cast<int>(mode));
+  glUniform2f(texels_.uniform("range"), static_cast<float>(scale.low), static_cast<float>(scale.high));
+  glDispatchCompute(static_cast<GLuint>(grid_.width + 7) / 8, static_cast<GLuint>(grid_.height + 7) / 8, 1);
+  glMemoryBarrier(GL_TEXTURE_FETCH_BARRIER_BIT);
+}
 
 void TileMapPass::draw(const TileMap& map, const StageData& data, const StageOptions& options, const Theme& colours,
                        const Luts& luts, float viewport_width, float viewport_height) {
@@ -28,10 +50,15 @@ void TileMapPass::draw(const TileMap& map, const StageData& data, const StageOpt
   const bool other_tiles = schedule_ != data.schedule || head_ != data.state->head || width_ != width ||
                            height_ != height || !(grid_.window == window);
   if (other_tiles) grid_ = tile_grid(*data.schedule, data.state->head, window, width, height);
-  if (other_tiles || map_ != data.map || mode_ != options.map_colour) {
-    colour_tiles(grid_, data.map.get(), options.map_colour);
+  std::shared_ptr<const SharedMap> shared;
+  if (data.shared_map && data.map && data.shared_map->of == data.map && data.shared_map->cells.rows > 0)
+    shared = data.shared_map;
+  if (other_tiles || map_ != data.map || shared_ != shared || mode_ != options.map_colour) {
+    shared_ = std::move(shared);
+    colour_tiles(grid_, shared_ ? nullptr : data.map.get(), options.map_colour);
     static_assert(sizeof(TileTexel) == 3);
-    texture_.upload(GL_RGB8UI, grid_.width, grid_.height, GL_RGB_INTEGER, GL_UNSIGNED_BYTE, grid_.texels.data());
+    looks_.upload(GL_RGB8UI, grid_.width, grid_.height, GL_RGB_INTEGER, GL_UNSIGNED_BYTE, grid_.texels.data());
+    if (shared_) colour_from_buffer(data, options.map_colour);
     schedule_ = data.schedule, head_ = data.state->head, width_ = width, height_ = height;
     map_ = data.map, mode_ = options.map_colour;
   }
@@ -39,7 +66,7 @@ void TileMapPass::draw(const TileMap& map, const StageData& data, const StageOpt
   const WalkPlace place = walk_place(*data.schedule, *data.state);
   const Recipe& recipe = data.schedule->recipe();
   program_.use();
-  texture_.bind(0);
+  (shared_ ? coloured_ : looks_).bind(0);
   luts.texture(palette_of(options.map_colour)).bind(1);
   glUniform1i(program_.uniform("tiles"), 0);
   glUniform1i(program_.uniform("lut"), 1);

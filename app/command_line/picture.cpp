@@ -11,11 +11,12 @@
 namespace flashscope::command_line {
 namespace {
 
-// Until the stage shows the whole run: the document takes a snapshot of the scan now and then.
+// Until the stage shows the whole run: the document takes a snapshot of the scan now and then, and the GPU that steps
+// makes its own map.
 void wait_for_scan(Document& document, const std::stop_token& stop) {
   ProgressLine line("scanning the run for the tile map");
   const auto show = line.callback();
-  while (!document.stage().totals.complete) {
+  while (!document.stage().totals.complete || document.map_pending()) {
     if (stop.stop_requested()) throw Cancelled();
     if (const auto scan = document.scan()) {
       const ScanTotals totals = scan->totals();
@@ -42,7 +43,7 @@ std::string draw_picture(Document& document, const Picture& picture, const std::
     offscreen.make_current();
     viz::Stage stage;
     GpuPicture gpu;
-    data.shared = gpu.show(document);
+    gpu.show(document, data);
     viz::StageOptions options;
     options.dark = picture.dark, options.map_colour = picture.map_colour, options.animate = false;
     viz::StageInput input;

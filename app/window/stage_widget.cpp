@@ -82,7 +82,7 @@ void StageWidget::paintGL() {
   input.events.swap(events_);
   viz::StageData data = document_.stage();
   const QString shared_before = shared_by();
-  data.shared = gpu_->show(document_);
+  gpu_->show(document_, data);
   if (shared_by() != shared_before) QMetaObject::invokeMethod(this, &StageWidget::shared_changed, Qt::QueuedConnection);
   data.message.clear();  // the window shows it itself, where it can be dismissed
   const viz::StageResult result = stage_->draw(data, options_, input);
@@ -105,7 +105,7 @@ QImage StageWidget::picture(QSize size) {
   viz::StageOptions still = options_;
   still.animate = false;
   viz::StageData data = document_.stage();
-  data.shared = gpu_->show(document_);
+  gpu_->show(document_, data);
   stage_->draw(data, still, next_input(size, devicePixelRatioF(), target.handle()));
   QImage image = target.toImage().convertToFormat(QImage::Format_RGB32);
   doneCurrent();

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 
 #include "engine/error.h"
 #include "kernels/host/compiler.h"
@@ -18,9 +20,10 @@ namespace flashscope::gpu {
 namespace {
 
 constexpr double kLaunchFlops = 5e9;  // of the folds in one launch of tile_step: between two a seek can be cancelled
-constexpr double kMapLaunchFlops = 5e11;  // of tile_stats: most maps are one launch, the largest stay cancellable
-constexpr int kRowsPerBlock = 4;          // of tile_step: a warp a row
-constexpr int kBlocksPerSm = 4;           // of tile_stats
+constexpr int kRowsPerBlock = 4;      // of tile_step: a warp a row
+constexpr int kBlocksPerSm = 4;       // of tile_stats
+// Of tile_stats: its first launch, about 50 ms on an H200, so that most maps are one; and what a later one is to take.
+constexpr double kMapLaunchFlops = 4e10, kMapLaunchSeconds = 0.04;
 
 struct Device {
   explicit Device(const GpuDevice& of) : info(of), pool(of.index) {}
@@ -108,9 +111,9 @@ struct DeviceState::Data {
 
 struct DeviceMap::Data {
   std::shared_ptr<const Tensors> tensors;
-  std::int64_t head = 0, Tr = 0;
-  StatsArguments arguments;
-  DeviceMemory cells;
+  std::int64_t head = 0, Nq = 0, rows_per_cell = 0;
+  std::int64_t rows = 0, cols = 0, scale_i = 1, scale_j = 1;  // as ScanMap's
+  DeviceMemory cells, o_norm;
 };
 
 std::int64_t DeviceState::K() const { return data_->plan.K; }
@@ -156,10 +159,25 @@ DeviceArray DeviceState::array(StepBuffer buffer) const {
   return {};
 }
 
+std::int64_t DeviceMap::head() const { return data_->head; }
+bool DeviceMap::complete() const { return rows_ == data_->rows; }
 DeviceArray DeviceMap::cells() const {
-  const StatsArguments& a = data_->arguments;
-  return {a.cells, a.map_rows, a.map_cols, a.map_cols, static_cast<int>(sizeof(TileCell))};
+  return {data_->cells.as<void>(), rows_, data_->cols, data_->cols, static_cast<int>(sizeof(TileCell))};
 }
+DeviceArray DeviceMap::o_norm() const {
+  return {data_->o_norm.as<void>(), std::min(rows_ * data_->rows_per_cell, data_->Nq), 1, 1, sizeof(float)};
+}
+
+// A map in the making: waves of as many rows of cells as run at once, each wave in launches of some column blocks.
+struct GpuStepper::Mapping {
+  std::shared_ptr<const DeviceMap::Data> map;
+  StatsArguments arguments;  // of the next launch; its pointers are to the map and to
+  DeviceMemory m, l, LSE, O, S, P, visited;
+  std::int64_t wave = 1;     // rows of cells
+  std::int64_t columns = 1;  // of the next launch
+
+  bool complete() const { return arguments.first == map->rows; }
+};
 
 struct GpuStepper::Impl {
   std::shared_ptr<const Problem> problem;
@@ -171,6 +189,7 @@ struct GpuStepper::Impl {
   std::unique_ptr<const StepKernel> step, stats;
   // The last state: a later one of the same row block goes on from it.
   std::shared_ptr<const DeviceState::Data> last;
+  std::optional<Mapping> mapping;
 
   Impl(std::shared_ptr<const Problem> of, const Recipe& recipe, int index)
       : problem(std::move(of)),
@@ -250,41 +269,63 @@ struct GpuStepper::Impl {
     return state;
   }
 
-  std::shared_ptr<const DeviceMap::Data> map(std::int64_t head, const std::stop_token& stop, std::int64_t side) {
+  void begin_map(std::int64_t head, std::int64_t side) {
+    mapping.reset();
     if (!stats) stats = std::make_unique<const StepKernel>("tile_stats.cu", "tile_stats", in_double, device->info);
     const std::int64_t real = in_double ? 8 : 4, Tr = schedule.Tr(), Tc = schedule.Tc();
     const StatsPlan plan = plan_stats(schedule, head, (Tr + side - 1) / side, (Tc + side - 1) / side);
-    auto map = std::make_shared<DeviceMap::Data>();
-    map->tensors = tensors, map->head = head, map->Tr = Tr;
-    StatsArguments& a = map->arguments;
+    Mapping making;
+    StatsArguments& a = making.arguments;
     a = plan.arguments, a.problem = p;
-    const std::int64_t blocks =
-        std::min<std::int64_t>(a.map_rows, std::int64_t{kBlocksPerSm} * device->info.limits.sms);
-    const std::int64_t row = p.Nq * real, strip = blocks * kStatsWarps * a.pitch * real;
-    check_fits(row * (3 + p.dv) + 2 * strip + a.map_rows * a.map_cols * 16, "O, m, l and the tile map", device->info);
+    making.wave = std::min<std::int64_t>(a.map_rows, std::int64_t{kBlocksPerSm} * device->info.limits.sms);
+    const std::int64_t row = p.Nq * real, strip = making.wave * kStatsWarps * a.pitch * real,
+                       cells = a.map_rows * a.map_cols * static_cast<std::int64_t>(sizeof(TileCell)),
+                       norms = p.Nq * static_cast<std::int64_t>(sizeof(float));
+    check_fits(row * (3 + p.dv) + 2 * strip + cells + norms, "O, m, l and the tile map", device->info);
     const auto memory = [&](std::int64_t bytes) { return DeviceMemory(bytes, device->pool, device->stream); };
-    map->cells = memory(a.map_rows * a.map_cols * static_cast<std::int64_t>(sizeof(TileCell)));
-    const DeviceMemory m = memory(row), l = memory(row), LSE = memory(row), O = memory(row * p.dv), S = memory(strip),
-                       P = memory(strip);
-    DeviceMemory visited;
+    auto map = std::make_shared<DeviceMap::Data>();
+    map->tensors = tensors, map->head = head, map->Nq = p.Nq, map->rows_per_cell = a.scale_i * p.Br;
+    map->rows = a.map_rows, map->cols = a.map_cols, map->scale_i = a.scale_i, map->scale_j = a.scale_j;
+    map->cells = memory(cells), map->o_norm = memory(norms);
+    making.m = memory(row), making.l = memory(row), making.LSE = memory(row), making.O = memory(row * p.dv);
+    making.S = memory(strip), making.P = memory(strip);
     if (!plan.visited.empty()) {
-      visited =
+      making.visited =
           upload(plan.visited.data(), static_cast<std::int64_t>(plan.visited.size()), device->pool, device->stream);
-      a.visited = visited.as<unsigned char>();
+      a.visited = making.visited.as<unsigned char>();
     }
-    a.cells = map->cells.as<TileCell>();
-    a.m = m.as<void>(), a.l = l.as<void>(), a.LSE = LSE.as<void>(), a.O = O.as<void>();
-    a.S = S.as<void>(), a.P = P.as<void>();
-    const double flops = 4.0 * static_cast<double>(p.Nq) * static_cast<double>(p.Nk) * static_cast<double>(p.d + p.dv);
-    const auto launches =
-        static_cast<std::int64_t>(std::clamp(std::ceil(flops / kMapLaunchFlops), 1.0, static_cast<double>(a.map_rows)));
-    for (std::int64_t n = 0; n < launches; ++n) {
-      if (stop.stop_requested()) throw Cancelled();
-      a.first = a.map_rows * n / launches, a.last = a.map_rows * (n + 1) / launches;
-      stats->launch(a, std::min<std::int64_t>(blocks, a.last - a.first), 32 * kStatsWarps, device->stream);
-      device->stream.wait();
+    a.cells = map->cells.as<TileCell>(), a.o_norm = map->o_norm.as<float>();
+    a.m = making.m.as<void>(), a.l = making.l.as<void>(), a.LSE = making.LSE.as<void>(), a.O = making.O.as<void>();
+    a.S = making.S.as<void>(), a.P = making.P.as<void>();
+    a.first = a.last = 0, a.begin = a.end = 0;
+    // Standard attention's strips go whole.
+    const double column_flops = 2.0 * static_cast<double>(making.wave * map->rows_per_cell) *
+                                static_cast<double>(p.Bc) * static_cast<double>(p.d + p.dv);
+    making.columns =
+        p.standard
+            ? 2 * Tc
+            : static_cast<std::int64_t>(std::clamp(kMapLaunchFlops / column_flops, 1.0, 2.0 * static_cast<double>(Tc)));
+    making.map = std::move(map);
+    mapping = std::move(making);
+  }
+
+  void extend_map() {
+    Mapping& making = *mapping;
+    if (making.complete()) return;
+    StatsArguments& a = making.arguments;
+    const std::int64_t whole = 2 * a.Tc;
+    a.last = std::min<std::int64_t>(a.first + making.wave, a.map_rows);
+    a.begin = a.end, a.end = std::min<std::int64_t>(a.begin + making.columns, whole);
+    const auto started = std::chrono::steady_clock::now();
+    stats->launch(a, a.last - a.first, 32 * kStatsWarps, device->stream);
+    device->stream.wait();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started;
+    if (a.end == whole) {
+      a.first = a.last, a.begin = a.end = 0;
+      return;
     }
-    return map;
+    const double by = std::clamp(kMapLaunchSeconds / taken.count(), 0.25, 2.0);
+    making.columns = std::max<std::int64_t>(1, std::llround(static_cast<double>(making.columns) * by));
   }
 };
 
@@ -313,23 +354,43 @@ TraceState GpuStepper::read(const DeviceState& state) const {
   return trace_state(*impl_->problem, impl_->schedule, s.plan, on_host);
 }
 
-DeviceMap GpuStepper::map(std::int64_t head, const std::stop_token& stop, std::int64_t side) {
+void GpuStepper::begin_map(std::int64_t head, std::int64_t side) { impl_->begin_map(head, side); }
+
+DeviceMap GpuStepper::extend_map() {
+  impl_->extend_map();
   DeviceMap map;
-  map.data_ = impl_->map(head, stop, side);
+  map.data_ = impl_->mapping->map, map.rows_ = impl_->mapping->arguments.first;
+  if (map.complete()) impl_->mapping.reset();
   return map;
+}
+
+void GpuStepper::drop_map() { impl_->mapping.reset(); }
+
+DeviceMap GpuStepper::map(std::int64_t head, const std::stop_token& stop, std::int64_t side) {
+  begin_map(head, side);
+  for (;;) {
+    if (stop.stop_requested()) throw Cancelled();
+    DeviceMap map = extend_map();
+    if (map.complete()) return map;
+  }
 }
 
 ScanMap GpuStepper::read(const DeviceMap& of) const {
   const DeviceMap::Data& data = *of.data_;
-  const StatsArguments& a = data.arguments;
   ScanMap map;
-  map.head = data.head, map.rows = a.map_rows, map.cols = a.map_cols, map.scale_i = a.scale_i, map.scale_j = a.scale_j;
-  map.row_block_done.assign(static_cast<std::size_t>(a.map_rows), 1);
+  map.head = data.head, map.rows = data.rows, map.cols = data.cols;
+  map.scale_i = data.scale_i, map.scale_j = data.scale_j;
+  map.row_block_done.assign(static_cast<std::size_t>(data.rows), 0);
+  std::fill_n(map.row_block_done.begin(), of.rows_, 1);
   map.min_score = INFINITY, map.max_score = -INFINITY;
-  const std::vector<TileCell> cells = download<TileCell>(data.cells, impl_->device->stream);
-  map.cells.reserve(cells.size());
-  for (const TileCell& cell : cells) {
-    map.cells.push_back({cell.largest_score, cell.rescaled_rows, cell.softmax_mass, cell.nan_cells});
+  static_assert(sizeof(TileCell) == sizeof(MapCell));
+  map.cells.assign(static_cast<std::size_t>(data.rows * data.cols), MapCell{std::nanf(""), 0, 0, 0});
+  const std::int64_t there = of.rows_ * data.cols;
+  if (there > 0)
+    download(data.cells.as<void>(), map.cells.data(), there * static_cast<std::int64_t>(sizeof(TileCell)),
+             impl_->device->stream);
+  for (std::int64_t n = 0; n < there; ++n) {
+    const MapCell& cell = map.cells[static_cast<std::size_t>(n)];
     if (std::isfinite(cell.largest_score)) {
       map.min_score = std::min(map.min_score, cell.largest_score);
       map.max_score = std::max(map.max_score, cell.largest_score);
@@ -339,6 +400,15 @@ ScanMap GpuStepper::read(const DeviceMap& of) const {
     if (cell.softmax_mass > map.max_mass) map.max_mass = cell.softmax_mass;
   }
   return map;
+}
+
+std::vector<float> GpuStepper::read_o_norm(const DeviceMap& of) const {
+  std::vector<float> norms(static_cast<std::size_t>(of.data_->Nq), std::nanf(""));
+  const std::int64_t there = of.o_norm().rows;
+  if (there > 0)
+    download(of.data_->o_norm.as<void>(), norms.data(), there * static_cast<std::int64_t>(sizeof(float)),
+             impl_->device->stream);
+  return norms;
 }
 
 }  // namespace flashscope::gpu

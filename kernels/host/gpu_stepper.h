@@ -9,6 +9,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "engine/attention/scan.h"
 #include "engine/attention/trace.h"
@@ -38,16 +39,20 @@ class DeviceState {
   std::shared_ptr<const Data> data_;
 };
 
-// One head's tile map on the device: cells of four floats, MapCell's.
+// One head's tile map on the device, or its first rows: what a later piece adds lies behind them.
 class DeviceMap {
  public:
-  DeviceArray cells() const;
+  std::int64_t head() const;
+  bool complete() const;
+  DeviceArray cells() const;   // four floats each, MapCell's
+  DeviceArray o_norm() const;  // of the same query rows, rows x 1 floats: the norm of each row of O
 
  private:
   friend class GpuStepper;
   DeviceMap() = default;
   struct Data;
   std::shared_ptr<const Data> data_;
+  std::int64_t rows_ = 0;  // of cells
 };
 
 class GpuStepper {
@@ -65,11 +70,18 @@ class GpuStepper {
   DeviceState seek(std::int64_t K, const std::stop_token& stop = {});
   TraceState read(const DeviceState& state) const;
 
-  // Cells of one tile, or of more where the map would have more than `side` of them in a direction.
-  DeviceMap map(std::int64_t head, const std::stop_token& stop = {}, std::int64_t side = 2048);
+  // A map in pieces of some hundredths of a second each, so that a seek between two need not wait: begun anew, and
+  // a piece further until it is complete. Cells of one tile, or of more where there would be more than `side` of them
+  // in a direction.
+  void begin_map(std::int64_t head, std::int64_t side = 2048);
+  DeviceMap extend_map();
+  void drop_map();                                                                               // that is begun
+  DeviceMap map(std::int64_t head, const std::stop_token& stop = {}, std::int64_t side = 2048);  // all of it
   ScanMap read(const DeviceMap& map) const;
+  std::vector<float> read_o_norm(const DeviceMap& map) const;  // [Nq], NaN where it has not come to
 
  private:
+  struct Mapping;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

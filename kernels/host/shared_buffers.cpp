@@ -118,6 +118,7 @@ struct SharedBuffers::Impl {
       }
     }
     FLASHSCOPE_CUDA(cudaGraphicsUnmapResources(count, handles.data(), *stream));
+    stream->wait();  // the arrays may be freed from here on, in the order of another stream
   }
 
   void through_the_host(const Copy& copy, const Upload& upload) {

@@ -320,7 +320,7 @@ StatsPlan plan_stats(const Schedule& schedule, std::int64_t head, std::int64_t s
   a.head0 = head, a.Tr = schedule.Tr(), a.Tc = schedule.Tc();
   a.scale_i = scale_i, a.scale_j = scale_j;
   a.map_rows = (a.Tr + scale_i - 1) / scale_i, a.map_cols = (a.Tc + scale_j - 1) / scale_j;
-  a.last = a.map_rows;
+  a.last = a.map_rows, a.end = 2 * a.Tc;
   a.visit_all = recipe.skip == Skip::none, a.reverse = recipe.order == Order::reverse;
   a.pitch = recipe.algorithm == Algorithm::standard  ? shape.Nk
             : recipe.defect == Defect::unmasked_tail ? recipe.Bc

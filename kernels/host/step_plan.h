@@ -42,7 +42,8 @@ void place_arrays(StepArguments& arguments, const StepPlan& plan, bool in_double
 TraceState trace_state(const Problem& problem, const Schedule& schedule, const StepPlan& plan,
                        const StepArguments& arrays);
 
-// tile_stats of one head, `scale_i` x `scale_j` tiles a cell: everything but the problem and the pointers.
+// tile_stats of one head, `scale_i` x `scale_j` tiles a cell, in one launch: everything but the problem and the
+// pointers.
 struct StatsPlan {
   StatsArguments arguments;
   std::vector<unsigned char> visited;  // [Tr][Tc], only where a mask from a file decides which tiles are visited

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -29,12 +30,20 @@ inline std::vector<TileCell> coarse_map(const ScanMap& fine, std::int64_t scale_
   return cells;
 }
 
+inline bool near_or_equal(double a, double b, double tolerance) {
+  return (std::isnan(a) && std::isnan(b)) || a == b || std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b));
+}
+
+inline void expect_norms(const std::vector<float>& found, const std::vector<float>& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t n = 0; n < found.size(); ++n)
+    ASSERT_TRUE(near_or_equal(found[n], expected[n], tolerance))
+        << "|O| of row " << n << ": " << found[n] << " for " << expected[n];
+}
+
 inline void expect_cells(const std::vector<TileCell>& found, const std::vector<TileCell>& expected, double tolerance) {
   ASSERT_EQ(found.size(), expected.size());
-  const auto near = [&](float a, float b) {
-    return (std::isnan(a) && std::isnan(b)) || a == b ||
-           std::abs(static_cast<double>(a) - b) <= tolerance * std::max(1.0, std::abs(static_cast<double>(b)));
-  };
+  const auto near = [&](float a, float b) { return near_or_equal(a, b, tolerance); };
   for (std::size_t n = 0; n < found.size(); ++n) {
     const TileCell &a = found[n], &b = expected[n];
     EXPECT_TRUE(near(a.largest_score, b.largest_score))

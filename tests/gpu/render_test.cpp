@@ -47,7 +47,7 @@ class RenderTest : public testing::Test {
     // The program beside this one, wherever both were carried.
     const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "flashscope";
     const std::string command =
-        "'" + program.string() + "' render " + problem + " --no-scan --device " + device + " --out " + file + " 2>&1";
+        "'" + program.string() + "' render " + problem + " --device " + device + " --out " + file + " 2>&1";
     const int status = std::system(command.c_str());
     EXPECT_EQ(WEXITSTATUS(status), 0) << command;
     return read_png(file);
@@ -55,21 +55,38 @@ class RenderTest : public testing::Test {
   std::filesystem::path folder_;
 };
 
+// Numbers may differ in their last digit, colours by a neighbour in the palette.
+void expect_same(const Picture& cpu, const Picture& gpu) {
+  ASSERT_GT(cpu.width, 0);
+  ASSERT_EQ(cpu.width, gpu.width);
+  ASSERT_EQ(cpu.rgba.size(), gpu.rgba.size());
+  std::size_t far = 0;
+  for (std::size_t n = 0; n < cpu.rgba.size(); ++n) far += std::abs(cpu.rgba[n] - gpu.rgba[n]) > 8;
+  EXPECT_LE(far, cpu.rgba.size() / 200);
+}
+
 TEST_F(RenderTest, CpuAndGpuDrawTheSameStep) {
-  const char* const shape = "--random 3 --n 512 --d 64 --causal ";
+  const char* const shape = "--no-scan --random 3 --n 512 --d 64 --causal ";
   const std::vector<const char*> tiled{"1", "77", "134", "135", "136", "139", "140"}, whole{"1", "33", "79", "80"};
   for (const char* recipe : {"", "--algorithm flash1", "--algorithm standard", "--dtype bfloat16 --br 128",
                              "--dtype float64", "--guard none --order reverse"}) {
     for (const char* at : std::string_view(recipe).ends_with("standard") ? whole : tiled) {
       const std::string problem = std::string(shape) + recipe + " --at " + at;
-      const Picture cpu = render(problem, "cpu"), gpu = render(problem, "cuda");
-      ASSERT_GT(cpu.width, 0) << problem;
-      ASSERT_EQ(cpu.width, gpu.width);
-      ASSERT_EQ(cpu.rgba.size(), gpu.rgba.size());
-      // Numbers may differ in their last digit, colours by a neighbour in the palette.
-      std::size_t far = 0;
-      for (std::size_t n = 0; n < cpu.rgba.size(); ++n) far += std::abs(cpu.rgba[n] - gpu.rgba[n]) > 8;
-      EXPECT_LE(far, cpu.rgba.size() / 200) << problem;
+      SCOPED_TRACE(problem);
+      expect_same(render(problem, "cpu"), render(problem, "cuda"));
+    }
+  }
+}
+
+// The scan's tile map and |O| of the CPU, and those that tile_stats left in OpenGL's buffers.
+TEST_F(RenderTest, CpuAndGpuDrawTheSameMap) {
+  const char* const shape = "--random 3 --n 1000 --d 64 --causal --br 48 --bc 32 --at 150 ";
+  for (const char* recipe :
+       {"", "--algorithm flash1", "--algorithm standard", "--dtype bfloat16", "--guard none --order reverse"}) {
+    for (const char* colour : {"score", "rescaled", "mass", "nan"}) {
+      const std::string problem = std::string(shape) + recipe + " --map-colour " + colour;
+      SCOPED_TRACE(problem);
+      expect_same(render(problem, "cpu"), render(problem, "cuda"));
     }
   }
 }

@@ -9,6 +9,8 @@
 
 #include "kernels/host/shared_buffers.h"
 #include "support.h"
+#include "tests/gpu/map_samples.h"
+#include "tests/gpu/step_samples.h"
 
 namespace flashscope::gpu {
 namespace {
@@ -159,6 +161,63 @@ TEST_F(Sharing, what_OpenGL_reads_back_is_what_was_stepped) {
   }
   delete_buffers(1, &buffer);
   delete_textures(2, textures);
+}
+
+// The tile map as the stage draws it: a buffer of cells and one of |O|, whole and while it is made, against the scan.
+TEST_F(Sharing, the_map_in_OpenGLs_buffers_is_the_scans) {
+  const EglContext egl;
+  if (!egl.missing.empty()) GTEST_SKIP() << egl.missing;
+  PFNGLCREATEBUFFERSPROC create_buffers = nullptr;
+  PFNGLNAMEDBUFFERDATAPROC buffer_data = nullptr;
+  PFNGLGETNAMEDBUFFERSUBDATAPROC get_buffer = nullptr;
+  PFNGLDELETEBUFFERSPROC delete_buffers = nullptr;
+  egl.proc(create_buffers, "glCreateBuffers"), egl.proc(buffer_data, "glNamedBufferData");
+  egl.proc(get_buffer, "glGetNamedBufferSubData"), egl.proc(delete_buffers, "glDeleteBuffers");
+
+  // More rows of cells than run at once on any GPU, so that the map comes in parts.
+  Mask mask;
+  mask.causal = Causal::top_left;
+  const auto problem = random_problem({1, 1, 4096, 256, 32, 32, DType::float32}, 11, {}, mask);
+  Recipe by;
+  by.Br = 2, by.Bc = 48;
+  Scan scan(problem, by, 0, 1);
+  scan.wait();
+  const ScanMap& whole = *scan.map(0);
+  const std::vector<float> norms = scan.o_row_norm(0);
+  GpuStepper stepper(problem, by);
+  GLuint buffers[2] = {};
+  create_buffers(2, buffers);
+  buffer_data(buffers[0], static_cast<GLsizeiptr>(whole.cells.size() * sizeof(TileCell)), nullptr, GL_DYNAMIC_COPY);
+  buffer_data(buffers[1], static_cast<GLsizeiptr>(norms.size() * sizeof(float)), nullptr, GL_DYNAMIC_COPY);
+  {
+    SharedBuffers shared(0);
+    const int cells = shared.add_buffer(buffers[0]), o_norm = shared.add_buffer(buffers[1]);
+    EXPECT_TRUE(shared.shared()) << shared.status();
+    stepper.begin_map(0);
+    std::int64_t rows_before = 0, parts = 0;
+    for (bool complete = false; !complete;) {
+      const DeviceMap map = stepper.extend_map();
+      complete = map.complete();
+      const std::int64_t rows = map.cells().rows;
+      if (rows == rows_before) continue;
+      rows_before = rows, ++parts;
+      const SharedBuffers::Copy copies[] = {{cells, map.cells()}, {o_norm, map.o_norm()}};
+      shared.update(copies, [](const SharedBuffers::Copy&, const void*) { FAIL() << "through the host"; });
+      std::vector<TileCell> found(static_cast<std::size_t>(rows * whole.cols)), expected;
+      get_buffer(buffers[0], 0, static_cast<GLsizeiptr>(found.size() * sizeof(TileCell)), found.data());
+      for (std::size_t n = 0; n < found.size(); ++n) {
+        const MapCell& cell = whole.cells[n];
+        expected.push_back({cell.largest_score, cell.rescaled_rows, cell.softmax_mass, cell.nan_cells});
+      }
+      expect_cells(found, expected, engine_fuses() ? 1e-5 : 1e-4);
+      std::vector<float> found_norms(static_cast<std::size_t>(map.o_norm().rows));
+      get_buffer(buffers[1], 0, static_cast<GLsizeiptr>(found_norms.size() * sizeof(float)), found_norms.data());
+      expect_norms(found_norms, {norms.begin(), norms.begin() + map.o_norm().rows}, engine_fuses() ? 1e-6 : 1e-4);
+    }
+    EXPECT_GT(parts, 1);
+    EXPECT_EQ(rows_before, whole.rows);
+  }
+  delete_buffers(2, buffers);
 }
 
 // Without OpenGL on the GPU (here: without any) the same arrays come through the host, and that is said.
