@@ -377,10 +377,14 @@ class Evaluation {
         }
         return value(node.a, static_cast<std::int64_t>(at));
       }
-      case Op::logical_or:
-        return a() != 0 || b() != 0;
-      case Op::logical_and:
-        return a() != 0 && b() != 0;
+      case Op::logical_or: {
+        const bool left = a() != 0, right = b() != 0;  // both, whatever the first is: either may be missing
+        return left || right;
+      }
+      case Op::logical_and: {
+        const bool left = a() != 0, right = b() != 0;
+        return left && right;
+      }
       case Op::logical_not:
         return a() == 0;
       case Op::less:

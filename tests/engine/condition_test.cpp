@@ -66,6 +66,9 @@ TEST(Condition, means_what_it_says) {
 TEST(Condition, does_not_hold_where_something_it_names_does_not_exist) {
   EXPECT_FALSE(says("LSE == LSE or m == 4"));
   EXPECT_FALSE(says("S[3] != 0"));
+  EXPECT_FALSE(says("m == 4 or S[3] != 0"));
+  EXPECT_FALSE(says("S[3] != 0 or m == 4"));
+  EXPECT_FALSE(says("not (m == 5 and S[3] != 0)"));
   EXPECT_FALSE(says("not (O[-1] > 0)"));
   EXPECT_TRUE(says("O[1.5] == -8"));  // the channel that 1.5 lies in
 }
