@@ -54,7 +54,7 @@ ErrorSource compared(std::string name, const std::vector<double>& O, const std::
       const double a = O[at + e], b = right[at + e];
       if (a == b || (std::isnan(a) && std::isnan(b))) continue;
       const double difference = std::abs(a - b);
-      if (!(difference <= error)) error = difference;  // a NaN stays
+      if (!(difference <= error) && !std::isnan(error)) error = difference;  // a NaN stays
     }
     const auto row = static_cast<std::int64_t>(source.row_error.size());
     if (!std::isfinite(error))
@@ -161,7 +161,7 @@ std::vector<TileError> row_errors_of(const Problem& problem, const Problem& wide
       const double a = narrow.O()[e * narrow.lanes()] / (each ? 1.0 : l),
                    b = right.O()[e * right.lanes()] / (each ? 1.0 : l64);
       const double difference = std::abs(a - b);
-      if (!(difference <= error.output)) error.output = difference;
+      if (!(difference <= error.output) && !std::isnan(error.output)) error.output = difference;
     }
     errors.push_back(error);
   }

@@ -74,6 +74,23 @@ TEST(Numerics, TheTileInWhichAnErrorEntersIsNamed) {
   EXPECT_EQ(error_sources(*problem, recipe, 0)[0].not_finite, 4);
 }
 
+// 65504 and -65504, added up in float16: inf - inf in the first column only, and the columns after it are sound.
+TEST(Numerics, ANaNInOneColumnStays) {
+  Tensor Q = make_tensor(DType::float32, 1, 4, 8), K = make_tensor(DType::float32, 1, 64, 8);
+  Tensor V = make_tensor(DType::float32, 1, 64, 3);
+  for (int key = 0; key < 64; ++key)
+    set(V, 0, key, 0, key < 32 ? 65504 : -65504), set(V, 0, key, 1, 1), set(V, 0, key, 2, 0.5);
+  const auto problem = make_problem("inf - inf", std::move(Q), std::move(K), std::move(V), 1);
+  Recipe recipe;
+  recipe.Br = 4, recipe.Bc = 32, recipe.numerics.accumulators = DType::float16;
+  const ErrorSource together = named(error_sources(*problem, recipe, 0), "together");
+  EXPECT_EQ(together.not_finite, 4);
+  for (const double error : together.row_error) EXPECT_FALSE(std::isfinite(error));
+  const std::vector<TileError> tiles = row_errors(*problem, recipe, 0, 0);
+  ASSERT_EQ(tiles.size(), 2u);
+  EXPECT_FALSE(std::isfinite(tiles[1].output));
+}
+
 TEST(Numerics, NoTileErrorWithoutRounding) {
   const auto problem = random_problem({2, 1, 40, 90, 16, 8, DType::float64}, 3);
   Recipe recipe;
