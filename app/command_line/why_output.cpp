@@ -78,7 +78,9 @@ Json json_of(const MaskFindings& mask, std::int64_t first_head) {
     object["stand_in"] = {{"value", number(report.stand_in->value)},
                           {"cells", report.stand_in->cells},
                           {"effectively_empty_rows", rows_json(report.stand_in->effectively_empty)},
-                          {"mixed_rows", rows_json(report.stand_in->mixed)}};
+                          {"mixed_rows", rows_json(report.stand_in->mixed)},
+                          {"every_row", report.stand_in->every_row},
+                          {"every_head", report.stand_in->every_head}};
   Json& hints = object["hints"] = Json::array();
   for (const MaskHint& hint : report.hints)
     hints.push_back({{"text", hint.text}, {"option", hint.option.empty() ? Json() : Json(hint.option)}});

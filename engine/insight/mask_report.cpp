@@ -85,7 +85,6 @@ void look_at_bias(const Problem& problem, MaskReport& report, const std::stop_to
   StandIn stand_in;
   stand_in.value = lowest;
   std::int64_t at_lowest = 0;
-  std::vector<std::int64_t> low(bias.cols == 1 ? 1 : bias.cols);
   MaskRow row{-1, -1};
   bool has_low = false, has_inf = false, has_real = false;
   const auto row_ends = [&] {
@@ -95,6 +94,8 @@ void look_at_bias(const Problem& problem, MaskReport& report, const std::stop_to
   };
   // Only cells that the other masks leave count as real.
   const Shape shape = problem.shape();
+  stand_in.every_row = bias.rows == 1 && shape.Nq > 1, stand_in.every_head = bias.heads == 1 && shape.heads > 1;
+  stand_in.shared_by = (stand_in.every_row ? shape.Nq : 1) * (stand_in.every_head ? shape.heads : 1);
   Mask others = problem.mask;
   others.bias = nullptr;
   const Band limits = band(others, shape.Nq, shape.Nk);

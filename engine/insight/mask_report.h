@@ -34,10 +34,12 @@ struct VisibleKeys {
 
 // A finite, very negative value in place of -inf: it loses against nothing that lies below it.
 struct StandIn {
-  double value = 0;                        // the lowest finite value of the bias
-  std::int64_t cells = 0;                  // at or near it
-  std::vector<MaskRow> effectively_empty;  // rows without a cell above it: they attend to what is masked
-  std::vector<MaskRow> mixed;              // rows with both -inf and stand-ins: only some masked keys count
+  double value = 0;                            // the lowest finite value of the bias
+  std::int64_t cells = 0;                      // at or near it
+  std::vector<MaskRow> effectively_empty;      // rows without a cell above it: they attend to what is masked
+  std::vector<MaskRow> mixed;                  // rows with both -inf and stand-ins: only some masked keys count
+  bool every_row = false, every_head = false;  // the mask stores one row, or one head, for all of them
+  std::int64_t shared_by = 1;                  // rows of the problem to each of the above
 };
 
 // A guess, and what to try.

@@ -179,14 +179,15 @@ std::vector<MaskLine> mask_lines(const Problem& problem, const MaskReport& repor
     const StandIn& stand_in = *report.stand_in;
     add(notice,
         fmt::format("{} cells hold a finite stand-in for -inf (lowest {:.6g})", stand_in.cells, stand_in.value));
-    if (!stand_in.effectively_empty.empty())
-      add(fault, fmt::format("{} row{} without any cell above the stand-in: they attend to what is masked, {}",
-                             stand_in.effectively_empty.size(),
-                             plural(static_cast<std::int64_t>(stand_in.effectively_empty.size())),
-                             rows_text(stand_in.effectively_empty)));
-    if (!stand_in.mixed.empty())
-      add(notice, fmt::format("{} row{} with both -inf and stand-ins: two masks were added, {}", stand_in.mixed.size(),
-                              plural(static_cast<std::int64_t>(stand_in.mixed.size())), rows_text(stand_in.mixed)));
+    const auto add_rows = [&](MaskLine::Kind kind, const std::vector<MaskRow>& rows, const char* text) {
+      if (rows.empty()) return;
+      const std::int64_t count = static_cast<std::int64_t>(rows.size()) * stand_in.shared_by;
+      add(kind,
+          fmt::format("{} row{} {}, {}{}", count, plural(count), text,
+                      stand_in.every_row ? "every row" : rows_text(rows), stand_in.every_head ? " of every head" : ""));
+    };
+    add_rows(fault, stand_in.effectively_empty, "without any cell above the stand-in: they attend to what is masked");
+    add_rows(notice, stand_in.mixed, "with both -inf and stand-ins: two masks were added");
   }
   for (std::size_t h = 0; h < report.heads.size(); ++h) {
     const VisibleKeys& keys = report.heads[h];

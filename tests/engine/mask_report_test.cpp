@@ -129,6 +129,21 @@ TEST(MaskReport, axis_and_sign) {
   EXPECT_TRUE(has_hint(report_of(square(6, keep_where(6, 6, [](auto r, auto c) { return c >= r; }))), "transposed"));
 }
 
+// One stored row stands for all.
+TEST(MaskReport, a_broadcast_stand_in_is_of_every_row) {
+  Bias bias;
+  bias.rows = 1, bias.cols = 16;
+  bias.f32.assign(16, -1e9f);
+  Mask mask;
+  mask.bias = std::make_shared<const Bias>(std::move(bias));
+  const auto problem = random_problem(Shape{2, 2, 16, 16, 4, 4, DType::float32}, 3, {}, mask);
+  const MaskReport report = report_of(problem);
+  ASSERT_TRUE(report.stand_in);
+  EXPECT_TRUE(report.stand_in->every_row && report.stand_in->every_head);
+  EXPECT_TRUE(has_line(mask_lines(*problem, report, {}), "32 rows without any cell above the stand-in"));
+  EXPECT_TRUE(has_line(mask_lines(*problem, report, {}), "every row of every head"));
+}
+
 // A bias that falls with distance is no stand-in.
 TEST(MaskReport, distance_bias_is_no_stand_in) {
   const auto slope = bias_where(
