@@ -1,5 +1,7 @@
 #include "engine/insight/diagnosis.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <span>
 
@@ -47,7 +49,11 @@ class Search {
         tiles = replay_.look_again(n, turned);
       }
       for (const TileRow& tile : tiles)
-        if (const auto birth = birth_of_nan(problem_, recipe, tile)) note(head, i, j, tile.row, *birth);
+        if (const auto birth = birth_of_nan(problem_, recipe, tile)) {
+          // A NaN in l alone is one of every column in the end.
+          const auto nan = std::find_if(tile.O.begin(), tile.O.end(), [](double o) { return std::isnan(o); });
+          note(head, i, j, tile.row, nan == tile.O.end() ? 0 : nan - tile.O.begin(), *birth);
+        }
       if (first_ && !standard) return first_;
     }
     std::vector<double> l;
@@ -57,15 +63,22 @@ class Search {
     const Stage stage = standard ? Stage::accumulate : Stage::finish;
     for (std::size_t at = 0; at < rows.size(); ++at)
       if (replay_.o_is_nan(rows[at]))
-        note(head, i, -1, rows[at], {stage, -1, cause_at_finish(problem_, recipe, head, rows[at], l[at]), -1});
+        note(head, i, -1, rows[at], first_nan_column(rows[at]),
+             {stage, -1, cause_at_finish(problem_, recipe, head, rows[at], l[at]), -1});
     return first_;
   }
 
  private:
-  void note(std::int64_t head, std::int64_t i, std::int64_t j, std::int64_t row, const Birth& birth) {
+  std::int64_t first_nan_column(std::int64_t row) const {
+    std::int64_t column = 0;
+    while (!replay_.o_is_nan(row, column)) ++column;
+    return column;
+  }
+  void note(std::int64_t head, std::int64_t i, std::int64_t j, std::int64_t row, std::int64_t column,
+            const Birth& birth) {
     const auto step = schedule_.find(head, i, j, birth.stage);
     if (!step || (first_ && *step + 1 >= first_->step)) return;
-    first_ = FirstNan{head, *step + 1, i, j, row, birth.key, birth.stage, birth.cause};
+    first_ = FirstNan{head, *step + 1, i, j, row, birth.key, column, birth.stage, birth.cause};
   }
 
   const Problem& problem_;

@@ -15,6 +15,7 @@ struct FirstNan {
   std::int64_t head = 0, step = 0;  // state number K in which it is first seen
   std::int64_t i = 0, j = 0;        // j is -1 at finish
   std::int64_t row = 0, key = -1;   // key: the column of S or P, or row of V, where there is one
+  std::int64_t column = 0;          // of O: the first that is NaN
   Stage stage = Stage::scores;
   Cause cause = Cause::inf_minus_inf;
 };

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "engine/insight/provenance.h"
 #include "support.h"
 
 namespace flashscope::testing {
@@ -59,6 +60,10 @@ void expect_first(const std::shared_ptr<const Problem>& problem, const Recipe& r
   EXPECT_EQ(step.i, first.i);
   EXPECT_EQ(step.j, first.j);
 
+  // The column named is NaN in the end.
+  const Question question{CellKind::O, first.head, first.row, first.column, {}};
+  EXPECT_TRUE(std::isnan(why(*problem, schedule, question).links.front().value)) << text(recipe);
+
   // The row alone gives the same answer.
   Trace trace(problem, recipe);
   const auto alone = first_nan_of_row(trace, 0, first.row);
@@ -110,6 +115,16 @@ TEST(Diagnosis, k_nan_under_the_mask) {
     EXPECT_FALSE(diagnose(problem, recipe, 1).first_nan) << text(recipe);
     recipe.mask_apply = MaskApply::add;
     expect_first(problem, recipe, {0, 11, Stage::scores, Cause::k_nan});
+  }
+}
+
+// Born in the sum, where no key holds a NaN: only in the column in which V holds both.
+TEST(Diagnosis, inf_minus_inf_in_one_column_of_V) {
+  const auto problem = problem_with([](Inputs& in) { set(in.V, 0, 1, 1, kInf), set(in.V, 0, 2, 1, -kInf); });
+  for (const Algorithm algorithm : kAlgorithms) {
+    const Diagnosis diagnosis = diagnose(problem, recipe_of(algorithm), 1);
+    ASSERT_TRUE(diagnosis.first_nan);
+    EXPECT_EQ(diagnosis.first_nan->column, 1) << name(algorithm);
   }
 }
 
