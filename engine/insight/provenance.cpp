@@ -398,6 +398,9 @@ class Explainer {
   }
   // The key that weighs most in O[x]; an O that is not divided yet counts its terms as they are held.
   void largest_term(std::int64_t x, const At& at, const Numbers& now, double value) {
+    const bool undivided = !standard_ && recipe_.normalised() == Normalise::end &&
+                           (!at.finished || recipe_.defect == Defect::no_final_divide);
+    const double divisor = undivided ? 1 : static_cast<double>(now.l);
     const std::int64_t kv = shape_.kv_head(head_), folded = standard_ ? 1 : at.folded;
     struct Term {
       double size = -1, weight = 0;
@@ -409,7 +412,7 @@ class Explainer {
       states_.check_stop();
       const TileRow tile = states_.look(n);
       for (std::int64_t c = 0; c < tile.cols; ++c) {
-        const double weight = tile.S[c] == -kInf ? 0 : std::exp(tile.S[c] - now.m) / now.l;
+        const double weight = tile.S[c] == -kInf ? 0 : std::exp(tile.S[c] - now.m) / divisor;
         const double v = problem_.V().at(kv, tile.key(c), x), size = std::abs(weight * v);
         keys += tile.S[c] != -kInf, zeros += tile.S[c] != -kInf && v == 0;
         if (size > most.size || (size == most.size && weight > most.weight)) most = {size, weight, n, tile.key(c)};
@@ -421,8 +424,8 @@ class Explainer {
     if (value == 0 && zeros == keys)
       link.text = fmt::format("every V[k, {}] that this row sees is 0", x);
     else
-      link.text = fmt::format("of {} terms P V / l the largest is key {}: {} x {} = {}", keys, most.key,
-                              number(most.weight), term(v), number(most.weight * v));
+      link.text = fmt::format("of {} terms {} the largest is key {}: {} x {} = {}", keys, undivided ? "P V" : "P V / l",
+                              most.key, number(most.weight), term(v), number(most.weight * v));
     const auto tile = tile_of(standard_ ? 0 : schedule_.visit_j(head_, i_, most.n));
     why_P(*tile, most.key - tile->col0, true);
     Link& twin = result_.links.back();
@@ -577,6 +580,25 @@ void check_range(const char* what, std::int64_t value, std::int64_t count) {
 
 }  // namespace
 
+// A state that there is, and in which the cell has been computed.
+void check_state(const Schedule& schedule, const Question& question) {
+  if (!question.K) return;
+  if (*question.K < 0 || *question.K > schedule.steps())
+    throw InputError("why", fmt::format("state {}", *question.K), fmt::format("0 to {}", schedule.steps()));
+  const bool standard = schedule.recipe().algorithm == Algorithm::standard;
+  std::int64_t j = standard ? -1 : question.col;
+  if (!standard && question.of != CellKind::alpha) j /= schedule.recipe().Bc;
+  std::optional<Stage> stage;
+  if (question.of == CellKind::S) stage = Stage::scores;
+  if (question.of == CellKind::P) stage = standard ? Stage::softmax : Stage::exponentials;
+  if (question.of == CellKind::alpha) stage = Stage::rescale;
+  if (!stage) return;
+  const auto step = schedule.find(question.head, question.row / schedule.recipe().Br, j, *stage);
+  if (step && *question.K <= *step)
+    throw InputError("why", fmt::format("{} in state {}, before it is computed", name(question.of), *question.K),
+                     fmt::format("state {} or later", *step + 1));
+}
+
 Provenance why(const Problem& problem, const Schedule& schedule, const Question& question, std::stop_token stop) {
   const Shape shape = problem.shape();
   check_range("head", question.head, shape.heads);
@@ -588,6 +610,7 @@ Provenance why(const Problem& problem, const Schedule& schedule, const Question&
       throw InputError("why", "alpha of standard attention", "an algorithm that rescales: flash1 or flash2");
     check_range("column block", question.col, schedule.Tc());
   }
+  check_state(schedule, question);
   if (problem.in_double()) return Explainer<double>(problem, schedule, question, std::move(stop)).answer(question);
   return Explainer<float>(problem, schedule, question, std::move(stop)).answer(question);
 }

@@ -600,8 +600,12 @@ TEST(Provenance, questions_are_read_and_refused) {
     EXPECT_THROW(parse_question(word), InputError) << word;
   const auto problem = random_problem(Shape{1, 1, 4, 4, 2, 2, DType::float32}, 1);
   const Schedule schedule(problem->shape(), {}, Recipe{});
-  for (const char* word : {"O[1,0,0]", "O[0,4,0]", "O[0,0,2]", "S[0,0,4]", "alpha[0,0,1]", "l[0,-1]"})
+  for (const char* word : {"O[1,0,0]", "O[0,4,0]", "O[0,0,2]", "S[0,0,4]", "alpha[0,0,1]", "l[0,-1]", "l[0,0]@-1",
+                           "l[0,0]@999", "S[0,0,1]@1", "P[0,0,1]@2", "alpha[0,0,0]@2"})
     EXPECT_THROW(why(*problem, schedule, parse_question(word)), InputError) << word;
+  const std::int64_t scored = schedule.find(0, 0, 0, Stage::scores).value() + 1;
+  EXPECT_THROW(why(*problem, schedule, {CellKind::S, 0, 0, 1, scored - 1}), InputError);
+  EXPECT_NO_THROW(why(*problem, schedule, {CellKind::S, 0, 0, 1, scored}));
 }
 
 }  // namespace
