@@ -156,7 +156,7 @@ std::string csv(const Chart& chart) {
     for (std::size_t n = 0; n < series.x.size(); ++n) {
       const std::string x =
           chart.x.categories.empty() ? fmt::format("{:.17g}", series.x[n]) : quoted(tick_text(series.x[n], chart.x));
-      text += fmt::format("{},{},{},{:.17g}\n", quoted(series.name), series.origin, x, series.y[n]);
+      text += fmt::format("{},{},{},{:.17g}\n", quoted(series.name), quoted(series.origin), x, series.y[n]);
     }
   }
   return text;

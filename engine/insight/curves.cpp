@@ -22,6 +22,7 @@ std::string held(const CurveProblem& problem, std::string_view what) {
   text += fmt::format("; {} head{}", shape.heads, shape.heads == 1 ? "" : "s");
   if (problem.mask.causal != Causal::none) text += fmt::format(", causal {}", name(problem.mask.causal));
   if (problem.mask.window) text += fmt::format(", window {},{}", problem.mask.window->left, problem.mask.window->right);
+  if (!problem.mask.structural_only()) text += ", without its other masks";
   if (problem.units == Units::kernel) text += fmt::format(", {}", name(shape.type));
   return text;
 }
@@ -33,7 +34,7 @@ ChartAxis traffic_axis(Units units) {
 
 Mask structural(const Mask& mask) {
   Mask rest = mask;
-  rest.keep.reset(), rest.bias.reset();
+  rest.keep.reset(), rest.bias.reset(), rest.rules = {};
   return rest;
 }
 

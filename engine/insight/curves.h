@@ -17,7 +17,8 @@ namespace flashscope {
 
 enum class Units : std::uint8_t { source, kernel };  // elements; bytes
 
-// What a curve holds fixed. Masks from files have one size: where that changes, causal and window alone count.
+// What a curve holds fixed. Masks from files have one size, and masks by rule no closed form: of masks, causal and
+// window alone count, and titles say so.
 struct CurveProblem {
   Shape shape;
   Mask mask;
