@@ -69,7 +69,7 @@ Json json_of(const Against& against, std::int64_t first_head) {
   object["precision"] = name(found.precision);
   object["reference"] = found.reference;
   object["tolerance"] = number(found.tolerance);
-  object["plain_error"] = number(found.plain_error);
+  object["plain_error"] = found.plain_error ? number(*found.plain_error) : Json();
   object["worst_head"] = first_head + found.worst_head, object["worst_row"] = found.worst_row;
   object["rms_over_spread"] = number(found.cells.rms_over_spread());
   object["cells"] = {{"equal", found.cells.equal},           {"different", found.cells.different},
@@ -108,8 +108,9 @@ void print(const Against& against, std::int64_t first_head) {
   table.line({"largest error", number_text(found.max_error),
               fmt::format("against {}, in head {}, row {}; tolerance {}", found.reference,
                           first_head + found.worst_head, found.worst_row, number_text(found.tolerance))});
-  table.line({"plain attention", number_text(found.plain_error),
-              fmt::format("its largest error in {}", name(found.precision))});
+  if (found.plain_error)
+    table.line({"plain attention", number_text(*found.plain_error),
+                fmt::format("its largest error in {}", name(found.precision))});
   table.line({"error / spread", number_text(found.cells.rms_over_spread()),
               "root mean square over the spread of the right O; 1: no agreement"});
   if (found.lse) {

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <set>
 
+#include "engine/insight/mask_report.h"
+
 namespace flashscope {
 namespace {
 
@@ -196,9 +198,7 @@ class Builder {
     if (!mask.keep) return;
     Mask changed = mask;
     const KeepMask& old = *mask.keep;
-    KeepMask flipped = make_keep_mask(old.heads, old.rows, old.cols);
-    for (std::size_t n = 0; n < old.bits.size(); ++n) flipped.bits[n] = ~old.bits[n];
-    changed.keep = std::make_shared<const KeepMask>(std::move(flipped));
+    changed.keep = std::make_shared<const KeepMask>(flipped(old));
     add_mask("mask-polarity", "true means the other thing", changed);
     changed.keep = nullptr;
     add_mask("mask-missing", "no keep mask", changed);

@@ -1,5 +1,7 @@
 #include "engine/insight/compare.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -87,6 +89,7 @@ void find_right(Comparison& result, const Problem& problem, const Recipe& recipe
     std::shared_ptr<const Problem> rounded;
     if (result.precision != shape.type) rounded = in_precision(problem, result.precision);
     const Problem& plain_problem = rounded ? *rounded : problem;
+    double plain_error = 0;
     std::mutex mutex;
     for_row_pieces(shape, threads, stop, progress, [&](std::int64_t head, std::int64_t row0, std::int64_t count) {
       const std::int64_t at = head * shape.Nq + row0;
@@ -100,10 +103,14 @@ void find_right(Comparison& result, const Problem& problem, const Recipe& recipe
         if (std::isfinite(difference)) error = std::max(error, difference);
       }
       const std::lock_guard lock(mutex);
-      result.plain_error = std::max(result.plain_error, error);
+      plain_error = std::max(plain_error, error);
     });
-    result.tolerance =
-        result.precision == DType::float64 ? 1e-12 : 2 * result.plain_error + 2 * ulp(result.precision, largest);
+    if (result.precision == DType::float64) {
+      result.tolerance = 1e-12;
+    } else {
+      result.plain_error = plain_error;
+      result.tolerance = 2 * plain_error + 2 * ulp(result.precision, largest);
+    }
     return;
   }
   Recipe right;
@@ -114,9 +121,12 @@ void find_right(Comparison& result, const Problem& problem, const Recipe& recipe
   std::shared_ptr<const Problem> rounded;
   if (result.precision != shape.type) rounded = in_precision(problem, result.precision);
   Report report = run_on_cpu(rounded ? *rounded : problem, right, run, stop, progress);
-  result.reference = "the CPU's run, within " + std::to_string(report.error->max) + " of float64 in 256 rows a head";
+  result.reference =
+      fmt::format("the CPU's run{}, within {:.2g} of float64 in 256 rows a head",
+                  rounded ? fmt::format(" of the problem in {}", name(result.precision)) : "", report.error->max);
   result.tolerance = report.error->tolerance + report.error->max;
-  result.plain_error = std::max(0.0, (report.error->tolerance - 2 * ulp(result.precision, largest)) / 2);
+  if (result.precision != DType::float64)  // the run's check measured it: its tolerance is made of it
+    result.plain_error = std::max(0.0, (report.error->tolerance - 2 * ulp(result.precision, largest)) / 2);
   result.right_O = std::move(report.O), result.right_LSE = std::move(report.LSE);
 }
 
@@ -129,7 +139,7 @@ RowState state_of(const double* theirs, const double* right, std::int64_t dv, do
     nan = nan || std::isnan(a), inf = inf || std::isinf(a);
     const double difference = std::abs(a - b);
     wrong = wrong || !(difference <= tolerance);
-    if (!(difference <= error)) error = difference;  // a NaN stays
+    if (!(difference <= error) && !std::isnan(error)) error = difference;  // a NaN stays
   }
   if (nan) return RowState::nan;
   if (inf) return RowState::inf;
@@ -215,6 +225,7 @@ CellCounts compare_cells(std::span<const double> theirs, std::span<const double>
 
 double lse_tolerance(DType precision, double lse) {
   const double relative = precision == DType::float64 ? 1e-10 : 1e-4;
+  if (!std::isfinite(lse)) return relative;
   return relative * std::max(1.0, std::abs(lse)) + (size_of(precision) == 2 ? 2 * ulp(precision, lse) : 0);
 }
 

@@ -60,7 +60,9 @@ struct Comparison {
   Shape shape;
   DType precision = DType::float32;  // the coarser of the problem's and the output's
   std::string reference;             // what the right answer is: "float64", or for large problems the CPU's run
-  double tolerance = 0, plain_error = 0;
+  double tolerance = 0;
+  // Of plain attention in that precision; none for float64, whose tolerance is fixed.
+  std::optional<double> plain_error;
   std::vector<RowCounts> heads;
   std::vector<RowState> rows;  // [heads][Nq]
   Buffer<float> row_error;     // [heads][Nq] largest |theirs - right| of the row; +inf or NaN as it is
@@ -80,7 +82,7 @@ struct Comparison {
 Comparison compare(const Problem& problem, const Recipe& recipe, const KernelOutput& theirs, int threads = 0,
                    const std::stop_token& stop = {}, const Progress& progress = {});
 
-// How near to a right LSE counts as that LSE.
+// How near to a right LSE counts as that LSE; nothing finite is near one of an empty row.
 double lse_tolerance(DType precision, double lse);
 
 // The pattern of any set of rows; `bad` has heads x Nq values. For compare and its tests.

@@ -22,6 +22,7 @@ namespace {
 
 using Rows = std::vector<std::int64_t>;  // head * Nq + row, ascending
 
+constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kRowsOfAPiece = 64;
 constexpr std::int64_t kSampleGroup = 16;  // neighbouring rows cost what one row costs
 constexpr double kWidened = 8;             // tolerances, where the right answer is far off
@@ -245,6 +246,7 @@ class Explainer {
     ++score.lse_rows;
     const double given = LSE_[row];
     score.lse_agree += given == LSE || (std::isnan(given) && std::isnan(LSE)) ||
+                       (given == kInf && LSE == -kInf) ||  // the other convention for empty rows
                        std::abs(given - LSE) <= lse_tolerance(right_.precision, LSE);
   }
 
@@ -313,6 +315,7 @@ class Explainer {
       if (e.name == "lse-base2") e.recipe.defect = Defect::lse_base2;
       for (std::size_t row = 0; row < LSE_.size(); ++row) {
         const double right = right_.right_LSE[row], mine = LSE_[row], expected = right * convention.factor;
+        if (!std::isfinite(right)) continue;  // of empty rows, which have conventions of their own
         const bool was_right = mine == right || std::abs(mine - right) <= lse_tolerance(right_.precision, right);
         const double difference = mine == expected ? 0 : std::abs(mine - expected);
         const bool near = difference <= lse_tolerance(right_.precision, expected);

@@ -42,8 +42,6 @@ class RowBlockSearch {
   std::optional<Found> run(const std::function<Look()>& make_look, std::optional<Found> best = {});
 
   // ---- for a Look, from any thread
-  std::int64_t from_K() const { return from_K_; }
-  bool forward() const { return forward_; }
   // What is found must lie before (behind) this state to be of use.
   std::int64_t bound();
   void note(const Found& found);

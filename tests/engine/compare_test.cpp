@@ -260,7 +260,13 @@ TEST(Explain, MistakesThatNumbersCannotTellApartAreATie) {
   const auto masked = with_mask(problem, random_keep(problem->shape(), true));
   Recipe made;
   set_defect(made, "finite-sentinel=-1e30");
-  const KernelOutput theirs = output_of(run(*masked, made), DType::float32);
+  KernelOutput theirs = output_of(run(*masked, made), DType::float32);
+  // Their LSE is finite, where the policy's is -inf: it tells them apart.
+  const auto named = explain(masked, Recipe{}, theirs, compare(*masked, Recipe{}, theirs));
+  ASSERT_FALSE(named.empty());
+  EXPECT_EQ(named.front().name, "finite-sentinel");
+  for (std::size_t n = 1; n < named.size(); ++n) EXPECT_FALSE(named[n].tie) << named[n].name;
+  theirs.LSE.clear();
   const auto list = explain(masked, Recipe{}, theirs, compare(*masked, Recipe{}, theirs));
   ASSERT_GE(list.size(), 2u);
   std::vector<std::string> names;
@@ -312,8 +318,9 @@ TEST(Compare, NanInfRightAndWrongAreCountedApart) {
   EXPECT_EQ(found.lse->wrong, 1);
   EXPECT_EQ(found.lse->right, 77);
   EXPECT_FALSE(found.right());
-  EXPECT_GT(found.plain_error, 0);
-  EXPECT_GT(found.tolerance, 2 * found.plain_error);
+  ASSERT_TRUE(found.plain_error);
+  EXPECT_GT(*found.plain_error, 0);
+  EXPECT_GT(found.tolerance, 2 * *found.plain_error);
 }
 
 // FlashAttention gives empty rows an LSE of +inf.
@@ -326,6 +333,30 @@ TEST(Compare, PlusInfinityOfAnEmptyRowIsAConvention) {
   EXPECT_EQ(found.lse->plus_inf_empty, 6);  // rows 3, 10, 17, ...
   EXPECT_EQ(found.lse->plus_inf, 0);
   EXPECT_TRUE(found.right());
+}
+
+TEST(Compare, AFiniteLseOfAnEmptyRowIsWrong) {
+  const auto problem = random_problem({1, 1, 40, 40, 8, 4, DType::float32}, 6);
+  const auto masked = with_mask(problem, random_keep(problem->shape(), true));
+  KernelOutput theirs = output_of(run(*masked, Recipe{}), DType::float32);
+  for (double& lse : theirs.LSE) lse = std::isinf(lse) ? 123 : lse;
+  const Comparison found = compare(*masked, Recipe{}, theirs);
+  EXPECT_EQ(found.lse->wrong, 6);
+  EXPECT_EQ(found.lse->right, 34);
+  EXPECT_FALSE(found.right());
+}
+
+// In whatever column of a row it stands.
+TEST(Compare, ANaNStaysTheErrorOfItsRow) {
+  const auto problem = random_problem({1, 1, 40, 40, 8, 4, DType::float32}, 6);
+  KernelOutput theirs = output_of(run(*problem, Recipe{}), DType::float32);
+  for (const std::int64_t column : {0, 2, 3}) theirs.O[(10 + column) * 4 + column] = std::nan("");
+  const Comparison found = compare(*problem, Recipe{}, theirs);
+  for (const std::int64_t row : {10, 12, 13}) {
+    EXPECT_TRUE(std::isnan(found.row_error[row])) << row;
+    EXPECT_EQ(found.rows[row], RowState::nan) << row;
+  }
+  EXPECT_EQ(found.total().nan, 3);
 }
 
 TEST(Compare, LseFromMAndL) {

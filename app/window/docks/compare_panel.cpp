@@ -160,10 +160,13 @@ void ComparePanel::show_result() {
   html += QString(
               "<p style='margin:0 0 6px 0'>Largest error <b>%1</b> against %2, in head %3, row %4. <span "
               "style='color:%5'>Tolerance %6; "
-              "plain attention in %7 makes %8; error / spread %9.</span></p>")
+              "%7; error / spread %8.</span></p>")
               .arg(number(found.max_error), text(found.reference), QString::number(found.worst_head),
-                   QString::number(found.worst_row), c.dim.name(), number(found.tolerance), text(name(found.precision)),
-                   number(found.plain_error), number(found.cells.rms_over_spread(), 3));
+                   QString::number(found.worst_row), c.dim.name(), number(found.tolerance),
+                   found.plain_error ? QString("plain attention in %1 makes %2")
+                                           .arg(text(name(found.precision)), number(*found.plain_error))
+                                     : QString("fixed for float64"),
+                   number(found.cells.rms_over_spread(), 3));
   if (!found.pattern.text.empty())
     html += QString("<p style='margin:0 0 6px 0'>Where: <b>%1</b></p>").arg(text(found.pattern.text).toHtmlEscaped());
   if (found.lse) {
