@@ -427,7 +427,14 @@ class Explainer {
       link.text = fmt::format("of {} terms {} the largest is key {}: {} x {} = {}", keys, undivided ? "P V" : "P V / l",
                               most.key, number(most.weight), term(v), number(most.weight * v));
     const auto tile = tile_of(standard_ ? 0 : schedule_.visit_j(head_, i_, most.n));
+    const std::size_t of_P = result_.links.size();
     why_P(*tile, most.key - tile->col0, true);
+    // What becomes of P on its way into O: the alphas of the tiles after it, and l.
+    if (Link& P = result_.links[of_P];
+        !standard_ && recipe_.defect == Defect::none && tile->m < now.m && P.text.empty())
+      P.text = fmt::format("rescaled by exp({} - {}) = {} since{}: {}", term(tile->m), term(now.m),
+                           number(std::exp(tile->m - now.m)),
+                           undivided ? "" : fmt::format(", over l = {}", term(now.l)), number(most.weight));
     Link& twin = result_.links.back();
     twin.twins.push_back(fmt::format("V[{}, {}] = {}", most.key, x, number(v)));
   }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <map>
 #include <random>
 
@@ -589,6 +590,32 @@ TEST(Provenance, case_15_float16_note) {
   EXPECT_NE(note(0).find("65536"), std::string::npos);
   EXPECT_NE(note(2).find("67584"), std::string::npos);
   EXPECT_EQ(note(1), "");
+}
+
+// P as its tile made it, times what the tiles after it rescaled by, over l, is the weight that O was said to give it.
+TEST(Provenance, the_rescales_after_a_key_are_told) {
+  const auto problem = random_problem(Shape{1, 1, 300, 300, 16, 16, DType::float64}, 1);
+  Recipe recipe;
+  recipe.Br = 64, recipe.Bc = 32;
+  const Schedule schedule(problem->shape(), problem->mask, recipe);
+  int told = 0;
+  for (std::int64_t row = 0; row < 300; ++row) {
+    const Provenance answer = why(*problem, schedule, {CellKind::O, 0, row, 3, {}});
+    ASSERT_GE(answer.links.size(), 2u);
+    const Link& P = answer.links[1];
+    ASSERT_EQ(P.of, CellKind::P);
+    if (P.text.empty()) continue;
+    ++told;
+    double by = 0, l = 0, weight = 0, m = 0, m_end = 0;
+    ASSERT_EQ(std::sscanf(P.text.c_str(), "rescaled by exp(%lf - %lf) = %lf since, over l = %lf: %lf", &m, &m_end, &by,
+                          &l, &weight),
+              5)
+        << P.text;
+    EXPECT_LE(std::abs(std::exp(m - m_end) - by), 1e-4 * by);
+    EXPECT_LE(std::abs(P.value * by / l - weight), 1e-4 * weight);
+    EXPECT_NE(answer.links[0].text.find(P.text.substr(P.text.rfind(' ') + 1)), std::string::npos);
+  }
+  EXPECT_GT(told, 50);
 }
 
 TEST(Provenance, questions_are_read_and_refused) {
