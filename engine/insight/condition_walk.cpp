@@ -1,6 +1,8 @@
 #include "engine/insight/condition_walk.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "engine/error.h"
 
@@ -78,13 +80,18 @@ void ConditionWalk<T>::visit(Stage stage, unsigned exists) {
   past_ = forward_ ? K >= bound_ : K >= from_K_;
   if (past_) return;
   const bool inside = forward_ ? K > from_K_ : K > bound_;
-  row_.exists = exists;
   const auto wanted = [&](Name name) { return (condition_->names & bit(name)) != 0; };
   const bool max_done = stage == Stage::max || (exists & bit(Name::P)) != 0;
   for (std::int64_t r = 0; r < fold_.rows(); ++r) {
     row_.r = r, row_.row = fold_.row0() + r;
     row_.m = fold_.m()[r], row_.l = fold_.l()[r];
-    if (wanted(Name::alpha)) row_.alpha = fold_.alpha()[r];
+    row_.exists = exists;
+    if (wanted(Name::alpha)) {
+      row_.alpha = fold_.alpha()[r];
+      // Before its first key a row has nothing to rescale; a NaN is one all the same.
+      if (fold_.m_old()[r] == -std::numeric_limits<T>::infinity() && !std::isnan(row_.alpha))
+        row_.exists &= ~bit(Name::alpha);
+    }
     if (wanted(Name::row_sum)) row_.row_sum = fold_.row_sum()[r];
     if (wanted(Name::LSE)) row_.LSE = fold_.LSE()[r];
     if (wanted(Name::m_old)) row_.m_old = max_done ? fold_.m_old()[r] : row_.m;

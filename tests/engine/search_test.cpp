@@ -30,6 +30,8 @@ ConditionRow<double> row_of(const TraceState& s, std::int64_t r, std::int64_t dv
   take(Name::m, s.m, row.m), take(Name::l, s.l, row.l), take(Name::alpha, s.alpha, row.alpha);
   take(Name::m_old, s.m_old, row.m_old), take(Name::l_old, s.l_old, row.l_old);
   take(Name::LSE, s.LSE, row.LSE), take(Name::row_sum, s.row_sum, row.row_sum);
+  const bool nothing_to_rescale = !s.m_old.empty() && s.m_old[r] == -std::numeric_limits<double>::infinity();
+  if (nothing_to_rescale && !std::isnan(row.alpha)) row.exists &= ~bit(Name::alpha);
   const auto list = [&](Name name, const Matrix& matrix, const double*& values) {
     if (matrix.empty()) return;
     row.exists |= bit(name), values = matrix.values.data() + r * matrix.cols;
