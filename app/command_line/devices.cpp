@@ -56,7 +56,9 @@ int devices(bool json) {
         {"gpus", Json::array()},
         {"gpu_usable", status.can_run()},
         {"missing", status.missing},
+        {"unusable", Json::array()},
         {"limited", limited}};
+    for (const gpu::UnusableGpu& gpu : status.unusable) object["unusable"].push_back(gpu.why);
     for (const gpu::GpuDevice& device : status.devices) object["gpus"].push_back(json_of(device));
     print_json(object);
     return kDone;
@@ -72,6 +74,8 @@ int devices(bool json) {
                                 bytes_text(device.limits.l2_bytes), driver_text(device.driver_version))});
   }
   for (const std::string& line : status.missing) table.line({"no GPU", line});
+  for (const gpu::UnusableGpu& gpu : status.unusable)
+    if (status.can_run()) table.line({"not used", gpu.why});
   for (const std::string& line : limited) table.line({"limited", line});
   fmt::print("{}", table.text());
   return kDone;

@@ -24,14 +24,6 @@ namespace {
 constexpr int kWarmUp = 3;
 constexpr double kTimingSeconds = 1;  // about as long all timed launches may take
 
-GpuDevice find_device(int index) {
-  const GpuStatus status = gpu_status();
-  for (const GpuDevice& device : status.devices)
-    if (device.index == index) return device;
-  if (!status.missing.empty()) throw Missing(status.missing.front());
-  throw InputError("GPU", fmt::format("number {}", index), fmt::format("0 to {}", status.devices.size() - 1));
-}
-
 // A tensor's values as the problem's type stores them.
 std::vector<char> packed(const Tensor& tensor) {
   const auto n = static_cast<std::size_t>(tensor.size());
@@ -195,7 +187,7 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
                   const std::stop_token& stop) {
   const Shape shape = problem.shape();
   check(recipe, shape);
-  const GpuDevice device = find_device(options.device);
+  const GpuDevice device = usable_device(options.device);
   const LaunchPlan plan = plan_launch(problem, recipe, options.kernel, false, device.limits, options.tuning);
   FLASHSCOPE_CUDA(cudaSetDevice(device.index));
 

@@ -24,13 +24,24 @@ struct GpuDevice {
   std::int64_t memory_bytes = 0;
   DeviceLimits limits;
 };
+// A GPU that is there and cannot be used.
+struct UnusableGpu {
+  int index = 0;
+  std::string why;  // one line
+};
 struct GpuStatus {
-  std::vector<GpuDevice> devices;    // usable ones
-  std::vector<std::string> missing;  // one line for each piece that is not there, with its remedy
+  std::vector<GpuDevice> devices;     // usable ones
+  std::vector<std::string> missing;   // what no GPU here can run without: one line a piece, with its remedy
+  std::vector<UnusableGpu> unusable;  // beside them; where none is usable, `missing` says the same
   bool can_run() const { return missing.empty() && !devices.empty(); }
 };
 // Looks, never throws.
 GpuStatus gpu_status();
+// Those that are too old set apart.
+GpuStatus sorted_by_use(std::vector<GpuDevice> found, std::vector<UnusableGpu> unusable = {});
+// The device of that number. Throws Missing where it, or all, cannot be used; InputError where there is none such.
+GpuDevice usable_device(int index);
+GpuDevice usable_device(const GpuStatus& status, int index);
 // The same lines for what only standard attention and the counters need. Opens the libraries, which takes a while.
 std::vector<std::string> missing_libraries();
 

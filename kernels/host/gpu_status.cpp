@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "engine/error.h"
 #include "kernels/host/cuda.h"
 #include "kernels/host/gpu_runner.h"
 #include "kernels/host/libraries.h"
@@ -46,24 +49,39 @@ std::vector<std::string> missing_libraries() {
   return lines;
 }
 
-GpuStatus gpu_status() {
+GpuStatus sorted_by_use(std::vector<GpuDevice> found, std::vector<UnusableGpu> unusable) {
   GpuStatus status;
+  status.unusable = std::move(unusable);
+  for (GpuDevice& device : found) {
+    if (device.major >= kOldestMajor) {
+      status.devices.push_back(std::move(device));
+      continue;
+    }
+    status.unusable.push_back(
+        {device.index, fmt::format("GPU {} ({}) is too old: compute capability {}.{}, at least {}.0 is needed",
+                                   device.index, device.name, device.major, device.minor, kOldestMajor)});
+  }
+  if (status.devices.empty())
+    for (const UnusableGpu& gpu : status.unusable) status.missing.push_back(gpu.why);
+  return status;
+}
+
+GpuStatus gpu_status() {
   int count = 0, driver = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
-    status.missing.push_back(no_device(error == cudaSuccess ? cudaErrorNoDevice : error));
-    count = 0;
+    GpuStatus none;
+    none.missing.push_back(no_device(error == cudaSuccess ? cudaErrorNoDevice : error));
+    look(none.missing, [] { nvrtc(); });
+    return none;
   }
-  cudaDriverGetVersion(&driver);
+  cudaDriverGetVersion(&driver);  // a figure for people: 0 where it is not known
+  std::vector<GpuDevice> found;
+  std::vector<UnusableGpu> unusable;
   for (int n = 0; n < count; ++n) {
     cudaDeviceProp properties = {};
     if (const cudaError_t failed = cudaGetDeviceProperties(&properties, n); failed != cudaSuccess) {
-      status.missing.push_back(no_device(failed));
-      continue;
-    }
-    if (properties.major < kOldestMajor) {
-      status.missing.push_back(fmt::format("GPU {} ({}) is too old: compute capability {}.{}, at least 8.0 is needed",
-                                           n, properties.name, properties.major, properties.minor));
+      unusable.push_back({n, fmt::format("GPU {} does not answer. {}", n, no_device(failed))});
       continue;
     }
     GpuDevice device;
@@ -75,10 +93,24 @@ GpuStatus gpu_status() {
     device.limits.shared_bytes_per_block = static_cast<int>(properties.sharedMemPerBlockOptin);
     device.limits.shared_bytes_per_sm = static_cast<int>(properties.sharedMemPerMultiprocessor);
     device.limits.l2_bytes = properties.l2CacheSize;
-    status.devices.push_back(std::move(device));
+    found.push_back(std::move(device));
   }
+  GpuStatus status = sorted_by_use(std::move(found), std::move(unusable));
   look(status.missing, [] { nvrtc(); });
   return status;
 }
+
+GpuDevice usable_device(const GpuStatus& status, int index) {
+  if (!status.missing.empty()) throw Missing(status.missing.front());
+  for (const GpuDevice& device : status.devices)
+    if (device.index == index) return device;
+  for (const UnusableGpu& gpu : status.unusable)
+    if (gpu.index == index) throw Missing(gpu.why);
+  std::string usable;
+  for (const GpuDevice& device : status.devices)
+    usable += fmt::format("{}{}", usable.empty() ? "" : ", ", device.index);
+  throw InputError("GPU", fmt::format("number {}", index), "one of " + usable);
+}
+GpuDevice usable_device(int index) { return usable_device(gpu_status(), index); }
 
 }  // namespace flashscope::gpu

@@ -83,14 +83,6 @@ class StepKernel {
   const void* kernel_;
 };
 
-GpuDevice usable_device(int index) {
-  const GpuStatus status = gpu_status();
-  for (const GpuDevice& device : status.devices)
-    if (device.index == index) return device;
-  if (!status.missing.empty()) throw Missing(status.missing.front());
-  throw InputError("GPU", fmt::format("number {}", index), fmt::format("0 to {}", status.devices.size() - 1));
-}
-
 void check_fits(std::int64_t bytes, const char* what, const GpuDevice& device) {
   std::size_t free_bytes = 0, total = 0;
   FLASHSCOPE_CUDA(cudaMemGetInfo(&free_bytes, &total));

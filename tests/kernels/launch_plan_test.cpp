@@ -82,12 +82,42 @@ TEST(LaunchPlan, refuses_what_no_kernel_does) {
 
 TEST(GpuStatus, each_missing_piece_is_one_line) {
   const GpuStatus status = gpu_status();
-  EXPECT_EQ(status.can_run(), status.missing.empty() && !status.devices.empty());
   EXPECT_TRUE(!status.devices.empty() || !status.missing.empty());
   for (const std::string& line : status.missing) {
     EXPECT_THAT(line, ::testing::Not(HasSubstr("\n")));
     EXPECT_GT(line.size(), 30u) << line;
   }
+}
+
+GpuDevice gpu_of(int index, int major, const char* name) {
+  GpuDevice device;
+  device.index = index, device.major = major, device.name = name;
+  return device;
+}
+
+TEST(GpuStatus, an_old_GPU_beside_a_good_one_keeps_nothing_from_it) {
+  const GpuStatus status =
+      sorted_by_use({gpu_of(0, 7, "Tesla V100"), gpu_of(1, 9, "NVIDIA H200")}, {{2, "GPU 2 is ill"}});
+  EXPECT_TRUE(status.can_run());
+  ASSERT_EQ(status.devices.size(), 1u);
+  EXPECT_EQ(usable_device(status, 1).name, "NVIDIA H200");
+  for (const auto& [index, why] : {std::pair{0, "GPU 0 (Tesla V100) is too old"}, std::pair{2, "GPU 2 is ill"}}) {
+    try {
+      usable_device(status, index);
+      ADD_FAILURE() << index;
+    } catch (const Missing& missing) {
+      EXPECT_THAT(missing.what(), HasSubstr(why));
+    }
+  }
+  EXPECT_THROW(usable_device(status, 3), InputError);
+}
+
+TEST(GpuStatus, where_none_is_usable_that_is_what_is_missing) {
+  const GpuStatus status = sorted_by_use({gpu_of(0, 7, "Tesla V100")});
+  EXPECT_FALSE(status.can_run());
+  ASSERT_EQ(status.missing.size(), 1u);
+  EXPECT_THAT(status.missing.front(), HasSubstr("compute capability 7.0"));
+  EXPECT_THROW(usable_device(status, 0), Missing);
 }
 
 }  // namespace
