@@ -52,6 +52,18 @@ Json json_of(const TrafficBytes& bytes) {
   return {{"read", whole(bytes.read)}, {"written", whole(bytes.written)}, {"total", whole(bytes.read + bytes.written)}};
 }
 
+Json json_of(const HardwareFigures& found, const char* caches) {
+  return {{"caches", caches},
+          {"l2_sm", json_of(TrafficBytes{found.l2_read, found.l2_written})},
+          {"dram", json_of(TrafficBytes{found.dram_read, found.dram_written})},
+          {"dram_written_idle", found.dram_written_idle ? Json(whole(*found.dram_written_idle)) : Json()},
+          {"l2_hit_percent", number(found.l2_hit_percent)},
+          {"occupancy_percent", number(found.occupancy_percent)},
+          {"tensor_pipe_percent", number(found.tensor_percent)},
+          {"bank_conflicts", number(found.bank_conflicts)},
+          {"passes", found.passes}};
+}
+
 std::vector<TrafficLine> traffic_lines(const ReportView& view) {
   const Report& report = *view.report;
   return traffic_table(report.shape, view.problem ? &view.problem->mask : nullptr, report.recipe, report.traffic.bytes,
@@ -91,17 +103,13 @@ Json traffic_json(const ReportView& view) {
                        {"bytes", command_line::json_of(report.traffic.bytes)}};
   if (report.gpu)
     object["counted"]["in_kernel"] = report.gpu->counted ? command_line::json_of(*report.gpu->counted) : Json();
-  object["measured"] = nullptr;
+  object["measured"] = object["measured_warm"] = nullptr;
   if (report.gpu && report.gpu->measured) {
-    const HardwareFigures& found = *report.gpu->measured;
-    object["measured"] = {{"caches", "cold: a read-only sweep of 4 x L2 before each pass"},
-                          {"l2_sm", json_of(TrafficBytes{found.l2_read, found.l2_written})},
-                          {"dram", json_of(TrafficBytes{found.dram_read, found.dram_written})},
-                          {"l2_hit_percent", number(found.l2_hit_percent)},
-                          {"occupancy_percent", number(found.occupancy_percent)},
-                          {"tensor_pipe_percent", number(found.tensor_percent)},
-                          {"bank_conflicts", number(found.bank_conflicts)},
-                          {"passes", found.passes}};
+    object["measured"] = json_of(*report.gpu->measured, "cold: a read-only sweep of 4 x L2 before each pass");
+    if (report.gpu->measured_warm)
+      object["measured_warm"] = json_of(*report.gpu->measured_warm, "warm: the same run before each pass");
+    else
+      object["warm_reason"] = "not measured in this run";
   } else {
     object["reason"] = report.gpu ? report.gpu->not_measured
                                   : "a processor has no counter for the boundary between HBM and a chip's tiles";
@@ -132,6 +140,8 @@ Json time_json(const Report& report) {
                  {"slowest", gpu.slowest}, {"spread", (gpu.slowest - gpu.fastest) / gpu.median},
                  {"repeats", gpu.repeats}, {"input_sets", gpu.input_sets},
                  {"flops", gpu.flops},     {"tflops", gpu.tflops()}};
+  const std::optional<Caches> inputs = gpu.input_caches(report.tensor_bytes);
+  object["input_caches"] = inputs ? Json(name(*inputs)) : Json();
   object["sheet_peak"] = nullptr;
   if (const auto peak = peak_share(report))
     object["sheet_peak"] = {{"sheet", peak->sheet},
@@ -185,7 +195,8 @@ std::string traffic_text(const ReportView& view) {
   std::string against, reasons;
   for (const TrafficLine& line : lines) {
     if (!line.bytes) {
-      reasons += fmt::format("  {}, {}: missing: {}\n", line.source, name(line.origin), line.missing);
+      const std::string caches = line.caches.empty() ? "" : fmt::format(", caches {}", line.caches);
+      reasons += fmt::format("  {}, {}{}: missing: {}\n", line.source, name(line.origin), caches, line.missing);
       continue;
     }
     std::string from(name(line.origin));
@@ -206,10 +217,12 @@ void add_time(Table& table, const Report& report) {
     return;
   }
   const GpuFigures& gpu = *report.gpu;
+  const std::optional<Caches> inputs = gpu.input_caches(report.tensor_bytes);
   table.line(
       {"time", fmt::format("{:.4g} ms", gpu.median * 1e3),
-       fmt::format("measured: events, median of {} launches, {:.4g} to {:.4g} ms; {} set{} of Q, K, V in turn",
-                   gpu.repeats, gpu.fastest * 1e3, gpu.slowest * 1e3, gpu.input_sets, gpu.input_sets == 1 ? "" : "s")});
+       fmt::format("measured: events, median of {} launches, {:.4g} to {:.4g} ms; {} set{} of Q, K, V in turn{}",
+                   gpu.repeats, gpu.fastest * 1e3, gpu.slowest * 1e3, gpu.input_sets, gpu.input_sets == 1 ? "" : "s",
+                   inputs ? fmt::format(", found {} in the L2", name(*inputs)) : "")});
   table.line({"", fmt::format("{:.4g} TFLOP/s", gpu.tflops()), "4 N^2 d a head, half of it under a causal mask"});
   if (const auto peak = peak_share(report))
     table.line({"", fmt::format("{:.1f} %", 100 * peak->share),
@@ -227,10 +240,12 @@ void add_launch(Table& table, const Report& report) {
   table.line({"blocks", grouped(gpu.blocks),
               fmt::format("on {} SMs, at most {} each at once{}", gpu.sms, gpu.blocks_per_sm,
                           idle > 0 ? fmt::format("; {} SMs IDLE", idle) : "")});
-  if (const auto& found = gpu.measured)
-    table.line({"occupancy", fmt::format("{:.1f} %", found->occupancy_percent),
-                fmt::format("measured, caches cold: warps; tensor pipes {:.1f} %, L2 hits {:.1f} %, {} bank conflicts",
-                            found->tensor_percent, found->l2_hit_percent, grouped(whole(found->bank_conflicts)))});
+  for (const auto& [found, caches] : {std::pair{&gpu.measured, Caches::cold}, {&gpu.measured_warm, Caches::warm}})
+    if (*found)
+      table.line({"occupancy", fmt::format("{:.1f} %", (*found)->occupancy_percent),
+                  fmt::format("measured, caches {}: warps; tensor pipes {:.1f} %, L2 hits {:.1f} %, {} bank conflicts",
+                              name(caches), (*found)->tensor_percent, (*found)->l2_hit_percent,
+                              grouped(whole((*found)->bank_conflicts)))});
 }
 
 void add_memory(Table& table, const Report& report) {

@@ -4,22 +4,33 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/attention/ledger.h"
 
 namespace flashscope {
 
-// Read from the hardware's counters, in bytes; the L2 and DRAM start cold (a read-only sweep of 4 x L2 goes before).
+// Read from the hardware's counters, in bytes, from one state of the caches. Cold: a read-only sweep of 4 x L2 goes
+// before, and one after brings the lines that are still dirty to DRAM, where they are counted. Warm: right after the
+// same run on the same data; a line that it writes again before it leaves the L2 never reaches DRAM.
 struct HardwareFigures {
-  double l2_read = 0, l2_written = 0;      // between the L2 and the SMs; stores include spilled registers
-  double dram_read = 0, dram_written = 0;  // dirty lines that stay in the L2 are swept out and counted
+  double l2_read = 0, l2_written = 0;  // between the L2 and the SMs; stores include spilled registers
+  double dram_read = 0,
+         dram_written = 0;  // of the whole device: the least of several measurements, for others only add
   double l2_hit_percent = 0;
   double occupancy_percent = 0;  // warps on an SM, of the most it can hold
   double tensor_percent = 0;     // of the tensor pipes' peak
   double bank_conflicts = 0;
   int passes = 0;  // how often the kernel was run for it
+  // Written to DRAM while the sweep alone ran, which writes nothing: by other processes, the display, the counters
+  // themselves. Unset: not measured.
+  std::optional<double> dram_written_idle;
 };
+
+// What is in the caches when a run begins.
+enum class Caches { cold, mixed, warm };
+std::string_view name(Caches caches);
 
 // When each tile was worked on and by which SM, written down by the kernel's blocks of threads themselves: measured by
 // the device's global timer. flash1 shows its idle SMs here, a causal mask its uneven load.
@@ -41,9 +52,12 @@ struct Timeline {
 std::string chrome_trace(const Timeline& timeline, const std::string& device);
 
 struct GpuFigures {
-  // Time of one launch, measured by events after a warm-up; `input_sets` copies of Q, K, V take turns.
+  // Time of one launch, measured by events after a warm-up; `input_sets` copies of Q, K, V take turns, so that a launch
+  // finds them as `input_caches` says; O and LSE are written where the launch before wrote them.
   double median = 0, fastest = 0, slowest = 0;  // seconds
   int repeats = 0, input_sets = 1;
+  std::optional<std::int64_t> l2_bytes;                                 // of the device
+  std::optional<Caches> input_caches(std::int64_t tensor_bytes) const;  // of one set; unset: the L2 is not known
   double flops = 0;  // by the papers' convention: 2 Nq Nk (d + dv) a head, half of it under a causal mask
   double tflops() const { return flops / median / 1e12; }
 
@@ -62,8 +76,8 @@ struct GpuFigures {
 
   std::optional<Timeline> timeline;  // of one launch, of the kernel that was compiled to write it down
 
-  std::optional<HardwareFigures> measured;
-  std::string not_measured;  // why there is none
+  std::optional<HardwareFigures> measured, measured_warm;  // caches cold; warm
+  std::string not_measured;                                // why there is none
 };
 
 }  // namespace flashscope

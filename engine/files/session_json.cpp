@@ -108,11 +108,12 @@ void fields(Visit& visit, either<ErrorReport> auto& error) {
 
 template <class Visit>
 void fields(Visit& visit, either<HardwareFigures> auto& figures) {
-  auto& [l2_read, l2_written, dram_read, dram_written, l2_hit, occupancy, tensor, bank_conflicts, passes] = figures;
+  auto& [l2_read, l2_written, dram_read, dram_written, l2_hit, occupancy, tensor, bank_conflicts, passes,
+         dram_written_idle] = figures;
   visit("l2_read", l2_read), visit("l2_written", l2_written);
   visit("dram_read", dram_read), visit("dram_written", dram_written), visit("l2_hit_percent", l2_hit);
   visit("occupancy_percent", occupancy), visit("tensor_percent", tensor), visit("bank_conflicts", bank_conflicts);
-  visit("passes", passes);
+  visit("passes", passes), visit("dram_written_idle", dram_written_idle);
 }
 
 // Its spans are an array of the file.
@@ -125,18 +126,19 @@ void fields(Visit& visit, either<Timeline> auto& timeline) {
 
 template <class Visit>
 void fields(Visit& visit, either<GpuFigures> auto& gpu) {
-  auto& [median, fastest, slowest, repeats, input_sets, flops, architecture, registers, spill_stores, spill_loads,
-         shared_bytes, threads, blocks, blocks_per_sm, sms, peak_run_bytes, peak_statistics_bytes, peak_tensor_bytes,
-         counted, timeline, measured, not_measured] = gpu;
+  auto& [median, fastest, slowest, repeats, input_sets, l2_bytes, flops, architecture, registers, spill_stores,
+         spill_loads, shared_bytes, threads, blocks, blocks_per_sm, sms, peak_run_bytes, peak_statistics_bytes,
+         peak_tensor_bytes, counted, timeline, measured, measured_warm, not_measured] = gpu;
   visit("median", median), visit("fastest", fastest), visit("slowest", slowest);
   visit("repeats", repeats), visit("input_sets", input_sets), visit("flops", flops);
+  visit("l2_bytes", l2_bytes);
   visit("architecture", architecture), visit("registers", registers);
   visit("spill_stores", spill_stores), visit("spill_loads", spill_loads);
   visit("shared_bytes", shared_bytes), visit("threads", threads), visit("blocks", blocks);
   visit("blocks_per_sm", blocks_per_sm), visit("sms", sms), visit("peak_run_bytes", peak_run_bytes);
   visit("peak_statistics_bytes", peak_statistics_bytes), visit("peak_tensor_bytes", peak_tensor_bytes);
-  visit("counted", counted), visit("timeline", timeline), visit("measured", measured),
-      visit("not_measured", not_measured);
+  visit("counted", counted), visit("timeline", timeline), visit("measured", measured);
+  visit("measured_warm", measured_warm), visit("not_measured", not_measured);
 }
 
 // O and LSE are arrays of the file.
@@ -226,6 +228,12 @@ class Reader {
   template <class T>
   void operator()(const char* key, T& value) {
     read(at(key), where_ + "." + key, value);
+  }
+  // What may be missing in a value may be missing in a file of an older program.
+  template <class T>
+  void operator()(const char* key, std::optional<T>& value) {
+    const auto found = json_.find(key);
+    read(found == json_.end() ? Json() : *found, where_ + "." + key, value);
   }
   const Json& at(const char* key) const {
     const auto found = json_.find(key);

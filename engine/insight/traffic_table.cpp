@@ -75,28 +75,38 @@ std::vector<TrafficLine> traffic_table(const Shape& shape, const Mask* mask, con
     kernel.missing = standard ? "cuBLAS does not count what it moves" : "not counted in this run";
   lines.push_back(kernel);
 
-  TrafficLine l2 = line(Label::measured, "L2 - SM"), dram = line(Label::measured, "DRAM");
-  if (on_gpu && report->gpu->measured) {
-    const HardwareFigures& found = *report->gpu->measured;
-    l2.caches = dram.caches = "cold";
-    l2.bytes = {found.l2_read, found.l2_written}, compare(l2);
-    dram.bytes = {found.dram_read, found.dram_written};
+  const auto measured = [&](std::optional<Caches> caches, const HardwareFigures* found) {
+    TrafficLine l2 = line(Label::measured, "L2 - SM"), dram = line(Label::measured, "DRAM");
+    if (caches) l2.caches = dram.caches = name(*caches);
+    if (!found) {
+      l2.missing = dram.missing = why_not_measured(report);
+      lines.insert(lines.end(), {l2, dram});
+      return;
+    }
+    l2.bytes = {found->l2_read, found->l2_written}, compare(l2);
+    lines.push_back(l2);
     if (standard) {
+      TrafficLine again = line(Label::measured, "of it, matrix products' re-reads");
+      again.caches = l2.caches;
+      again.bytes = {l2.bytes->read - baseline.read, l2.bytes->written - baseline.written};
+      lines.push_back(again);
+    }
+    dram.bytes = {found->dram_read, found->dram_written};
+    if (caches == Caches::warm) {  // what is in the L2 already need not be read: there is nothing to equal
+    } else if (standard) {
       compare(dram);
     } else {
       dram.against = "Q, K, V, O once", dram.baseline = bytes_of(minimum(shape).bytes);
     }
+    lines.push_back(dram);
+  };
+  if (on_gpu && report->gpu->measured) {
+    const GpuFigures& gpu = *report->gpu;
+    measured(Caches::cold, &*gpu.measured);
+    measured(Caches::warm, gpu.measured_warm ? &*gpu.measured_warm : nullptr);
   } else {
-    l2.missing = dram.missing = why_not_measured(report);
+    measured({}, nullptr);
   }
-  lines.push_back(l2);
-  if (standard && l2.bytes) {
-    TrafficLine again = line(Label::measured, "of it, matrix products' re-reads");
-    again.caches = l2.caches;
-    again.bytes = {l2.bytes->read - baseline.read, l2.bytes->written - baseline.written};
-    lines.push_back(again);
-  }
-  lines.push_back(dram);
   return lines;
 }
 

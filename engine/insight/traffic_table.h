@@ -4,7 +4,9 @@
 //
 // The flash kernels' tile loads pass L1 by, so what L2 and SMs exchange must equal the formula. Standard attention's
 // formula counts each operand once: there it is a floor, and what its matrix products read again is a line of its own.
-// DRAM is compared with Q, K, V read once and O written once: what the L2 holds is not read twice.
+// DRAM is compared with Q, K, V read once and O written once: what the L2 holds is not read twice. The counters are
+// read from cold caches and right after the same run, warm: there DRAM may move next to nothing, and is compared with
+// nothing.
 #pragma once
 
 #include <optional>
@@ -26,7 +28,7 @@ struct TrafficBytes {
 struct TrafficLine {
   Label origin = Label::formula;
   std::string source;  // "closed form", "ledger", "kernel", "L2 - SM", "DRAM"
-  std::string caches;  // "cold": their state when the kernel began; empty where that has no meaning
+  std::string caches;  // "cold", "warm": their state when the kernel began; empty where that has no meaning
   std::optional<TrafficBytes> bytes;
   std::string missing;    // why there are none
   std::string against;    // what it is compared with: "formula"; empty: nothing

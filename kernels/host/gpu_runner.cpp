@@ -22,7 +22,8 @@ namespace flashscope::gpu {
 namespace {
 
 constexpr int kWarmUp = 3;
-constexpr double kTimingSeconds = 1;  // about as long all timed launches may take
+constexpr std::int64_t kMostSets = 8;  // of Q, K, V, that take turns
+constexpr double kTimingSeconds = 1;   // about as long all timed launches may take
 
 // A tensor's values as the problem's type stores them.
 std::vector<char> packed(const Tensor& tensor) {
@@ -205,8 +206,10 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
                      fmt::format("{} bytes of Q, K, V and {} of {}", tensors, outputs,
                                  standard ? "O, S and P (Nq x Nk a head)" : "outputs and running state"),
                      fmt::format("at most {} bytes, free on {}", free_bytes, device.name));
-  const int sets = static_cast<int>(std::clamp<std::int64_t>(
-      std::min(2 * device.limits.l2_bytes, static_cast<std::int64_t>(free_bytes) / 2 - outputs) / tensors, 1, 8));
+  // Twice the L2, where memory allows it and not too many are needed: a launch then finds its inputs in DRAM.
+  const std::int64_t wanted_sets = (2 * device.limits.l2_bytes + tensors - 1) / tensors;
+  const std::int64_t room_for = (static_cast<std::int64_t>(free_bytes) / 2 - outputs) / tensors;
+  const int sets = static_cast<int>(std::clamp<std::int64_t>(std::min(wanted_sets, room_for), 1, kMostSets));
 
   const Stream stream;
   const Pool tensor_pool(device.index), run_pool(device.index), statistics_pool(device.index);
@@ -273,6 +276,7 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
   figures.median = seconds[static_cast<std::size_t>(median_index(seconds.size()))];
   figures.fastest = seconds.front(), figures.slowest = seconds.back();
   figures.repeats = static_cast<int>(seconds.size()), figures.input_sets = sets;
+  figures.l2_bytes = device.limits.l2_bytes;
   figures.flops = 2.0 * static_cast<double>(rows) * static_cast<double>(shape.Nk) *
                   static_cast<double>(shape.d + shape.dv) * (problem.mask.causal == Causal::none ? 1 : 0.5);
   figures.architecture = device.architecture;
@@ -303,9 +307,10 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
   if (options.measure) {
     inputs[0].put_into(arguments);
     try {
-      figures.measured = measure(
+      Measured found = measure(
           device.index, device.architecture, statistics_pool, stream,
           [&] { kernel.init(arguments, init_blocks, stream); }, [&] { launch(arguments); });
+      figures.measured = found.cold, figures.measured_warm = found.warm;
     } catch (const Missing& missing) {
       figures.not_measured = missing.what();
     }

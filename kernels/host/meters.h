@@ -22,10 +22,15 @@ struct Counters {
 };
 Counters counters_of(const std::string& chip);
 
-// Runs `launch` as often as the counters need passes, twice: alone, and with a sweep after it that brings its written
-// lines to DRAM. `prepare` goes before each, outside what is measured; then the caches are swept cold.
+struct Measured {
+  HardwareFigures cold, warm;
+};
+// Runs `launch` as often as the counters need passes, in each state of the caches. `prepare` goes before each, outside
+// what is measured. `on_pass` hears of each: what it is for, and how many there were of how many (more, where a run is
+// short enough to be measured several times).
 // Throws Missing where counters cannot be read: no CUPTI, no permission, unknown chip.
-HardwareFigures measure(int device, const std::string& architecture, const Pool& pool, const Stream& stream,
-                        const std::function<void()>& prepare, const std::function<void()>& launch);
+Measured measure(int device, const std::string& architecture, const Pool& pool, const Stream& stream,
+                 const std::function<void()>& prepare, const std::function<void()>& launch,
+                 const std::function<void(const char* what, int done, int passes)>& on_pass = {});
 
 }  // namespace flashscope::gpu

@@ -34,13 +34,15 @@ Report measured_on_h200() {
   report.gpu->measured.emplace();
   report.gpu->measured->l2_read = 545'259'520, report.gpu->measured->l2_written = 8'650'752;
   report.gpu->measured->dram_read = 25'206'016, report.gpu->measured->dram_written = 8'650'752;
+  report.gpu->measured_warm = report.gpu->measured;
+  report.gpu->measured_warm->dram_read = 4'096, report.gpu->measured_warm->dram_written = 0;
   return report;
 }
 
 TEST(TrafficTable, TheSourcesOfAMeasuredRunSideBySide) {
   const Report report = measured_on_h200();
   const std::vector<TrafficLine> lines = table(Algorithm::flash2, &report);
-  ASSERT_EQ(lines.size(), 5u);
+  ASSERT_EQ(lines.size(), 7u);
   const TrafficLine& form = lines.front();
   EXPECT_EQ(form.origin, Label::formula);
   EXPECT_EQ(form.bytes->read, 545'259'520);
@@ -54,6 +56,12 @@ TEST(TrafficTable, TheSourcesOfAMeasuredRunSideBySide) {
   EXPECT_EQ(dram.baseline.read, 3 * 16 * 4096 * 64 * 2);
   EXPECT_LE(std::abs(difference(dram.bytes->read, dram.baseline.read).percent.value() - 0.16), 0.005);
   EXPECT_EQ(find(lines, "kernel").missing, "not counted in this run");
+  const TrafficLine &warm_l2 = lines[5], &warm_dram = lines[6];
+  EXPECT_EQ(warm_l2.caches, "warm");
+  EXPECT_EQ(warm_l2.against, "formula");
+  EXPECT_EQ(warm_dram.caches, "warm");
+  EXPECT_EQ(warm_dram.bytes->read, 4'096);
+  EXPECT_EQ(warm_dram.against, "");
 }
 
 TEST(TrafficTable, StandardsReReadsAreALineOfTheirOwn) {
@@ -77,6 +85,11 @@ TEST(TrafficTable, WhatIsMissingSaysWhy) {
   Report report = measured_on_h200();
   report.gpu->measured.reset(), report.gpu->not_measured = "no permission to read counters";
   EXPECT_EQ(find(table(Algorithm::flash2, &report), "DRAM").missing, "no permission to read counters");
+  Report older = measured_on_h200();  // by a program that knew cold caches only
+  older.gpu->measured_warm.reset();
+  const std::vector<TrafficLine> of_older = table(Algorithm::flash2, &older);
+  EXPECT_EQ(of_older.back().caches, "warm");
+  EXPECT_EQ(of_older.back().missing, "not measured in this run");
   Report on_cpu;
   EXPECT_NE(find(table(Algorithm::flash2, &on_cpu), "L2 - SM").missing.find("CPU"), std::string::npos);
 }

@@ -96,6 +96,13 @@ TEST_F(RunOnGpu, Flash2MovesTheFormulaAndNoMore) {
   expect_share(traffic["measured"]["dram"]["read"], 25165824, 0.02, "DRAM read against Q, K, V");
   EXPECT_GE(traffic["measured"]["l2_sm"]["written"], 8650752 * 0.9995);
   EXPECT_THAT(traffic["measured"]["caches"].get<std::string>(), HasSubstr("cold"));
+  // Warm, the SMs ask for the same; Q, K, V are in the L2, where O stays too.
+  const json& warm = traffic["measured_warm"];
+  ASSERT_FALSE(warm.is_null());
+  EXPECT_THAT(warm["caches"].get<std::string>(), HasSubstr("warm"));
+  expect_share(warm["l2_sm"]["read"], 545259520, 0.0005, "L2 to SM, warm");
+  EXPECT_LT(warm["dram"]["read"].get<double>(), traffic["measured"]["dram"]["read"].get<double>());
+  EXPECT_EQ(object["time"]["input_caches"], "cold");
 }
 
 TEST_F(RunOnGpu, StandardMovesAndKeepsNByN) {

@@ -57,9 +57,13 @@ QString kernel_facts(const Report& report, const Colours& c) {
 
 QString time_facts(const Report& report, const Colours& c) {
   const GpuFigures& gpu = *report.gpu;
-  QString html = heading(
-      "Time", QString("measured by events, %1 launches, %2 input sets in turn").arg(gpu.repeats).arg(gpu.input_sets),
-      c);
+  const std::optional<Caches> inputs = gpu.input_caches(report.tensor_bytes);
+  QString html = heading("Time",
+                         QString("measured by events, %1 launches, %2 input sets in turn%3")
+                             .arg(gpu.repeats)
+                             .arg(gpu.input_sets)
+                             .arg(inputs ? ", inputs " + text(name(*inputs)) + " in the L2" : QString()),
+                         c);
   Table table(c, {"", ""});
   table.row({"median", microseconds(gpu.median)}, true);
   table.row({"fastest to slowest", microseconds(gpu.fastest) + " to " + microseconds(gpu.slowest)});
@@ -83,13 +87,23 @@ QString counter_facts(const GpuFigures& gpu, const Colours& c) {
            paragraph("missing: " +
                          text(gpu.not_measured.empty() ? "not measured in this run" : gpu.not_measured).toHtmlEscaped(),
                      c.dim);
-  const HardwareFigures& found = *gpu.measured;
-  Table table(c, {"", ""});
-  table.row({"tensor pipes, of their peak", percent(found.tensor_percent)});
-  table.row({"occupancy: warps, of the most that fit", percent(found.occupancy_percent)});
-  table.row({"L2 hits", percent(found.l2_hit_percent)});
-  table.row({"bank conflicts in shared memory", grouped(std::llround(found.bank_conflicts))});
-  return heading("Counters", QString("measured, caches cold, %1 passes").arg(found.passes), c) + table.html();
+  Table table(c, {"", "caches cold", "caches warm"});
+  const auto row = [&](const char* label, double HardwareFigures::*figure, const auto& shown) {
+    table.row(
+        {label, shown((*gpu.measured).*figure), gpu.measured_warm ? shown((*gpu.measured_warm).*figure) : dash()});
+  };
+  const auto count = [](double n) { return grouped(std::llround(n)); };
+  row("tensor pipes, of their peak", &HardwareFigures::tensor_percent, percent);
+  row("occupancy: warps, of the most that fit", &HardwareFigures::occupancy_percent, percent);
+  row("L2 hits", &HardwareFigures::l2_hit_percent, percent);
+  row("bank conflicts in shared memory", &HardwareFigures::bank_conflicts, count);
+  row("bytes written to DRAM", &HardwareFigures::dram_written, count);
+  QString html = heading("Counters", QString("measured, %1 passes").arg(gpu.measured->passes), c) + table.html();
+  if (gpu.measured->dram_written_idle)
+    html += paragraph("Written to DRAM without the kernel, by others on the device (measured): " +
+                          count(*gpu.measured->dram_written_idle) + " bytes a pass.",
+                      c.dim);
+  return html;
 }
 
 }  // namespace

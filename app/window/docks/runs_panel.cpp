@@ -54,6 +54,11 @@ std::vector<Row> rows() {
   const auto hardware = [none](double HardwareFigures::*figure) {
     return [none, figure](const Report& r) { return r.gpu && r.gpu->measured ? (*r.gpu->measured).*figure : none; };
   };
+  const auto warm = [none](double HardwareFigures::*figure) {
+    return [none, figure](const Report& r) {
+      return r.gpu && r.gpu->measured_warm ? (*r.gpu->measured_warm).*figure : none;
+    };
+  };
   return {
       {"time, measured", [](const Report& r) { return r.seconds; },
        [](double s) { return QString::number(s * 1e3, 'g', 5) + " ms"; }},
@@ -70,6 +75,9 @@ std::vector<Row> rows() {
       {"SM to L2, measured cold", hardware(&HardwareFigures::l2_written), bytes_shown},
       {"DRAM read, measured cold", hardware(&HardwareFigures::dram_read), bytes_shown},
       {"DRAM written, measured cold", hardware(&HardwareFigures::dram_written), bytes_shown},
+      {"L2 to SM, measured warm", warm(&HardwareFigures::l2_read), bytes_shown},
+      {"DRAM read, measured warm", warm(&HardwareFigures::dram_read), bytes_shown},
+      {"DRAM written, measured warm", warm(&HardwareFigures::dram_written), bytes_shown},
       {"memory beyond Q, K, V, measured", [](const Report& r) { return static_cast<double>(r.peak_bytes); },
        bytes_shown},
       {"largest error against float64", [none](const Report& r) { return r.error ? r.error->max : none; },

@@ -88,7 +88,7 @@ QString whole_run(const Document& document, const Run* run, const Colours& c) {
   for (const TrafficLine& line : lines)
     if (!line.missing.empty()) {
       const QString reason = text(line.missing).toHtmlEscaped();
-      const QString what = text(line.source);
+      const QString what = text(line.caches.empty() ? line.source : line.source + " " + line.caches);
       // One line for those that miss for the same reason.
       const QString tail = " missing: " + reason;
       if (!reasons.empty() && reasons.back().endsWith(tail))

@@ -80,7 +80,9 @@ GpuFigures gpu_figures() {
   gpu.counted.emplace();
   for (int n = 0; n < kOperands; ++n) (*gpu.counted)[static_cast<Operand>(n)] = {100 + n, 200 + n};
   gpu.timeline = Timeline{{{5, 6, 7, 8, -1, 10, std::int64_t{1} << 60}, {1, 2, 3, 4, 5, 6, 7}}, 132, 9, 32};
-  gpu.measured = HardwareFigures{545259520, 8650752, 25165825.5, 8650751, 88.25, 12.5, 61, kInf, 3};
+  gpu.measured = HardwareFigures{545259520, 8650752, 25165825.5, 8650751, 88.25, 12.5, 61, kInf, 3, 4096.5};
+  gpu.measured_warm = HardwareFigures{545259521, 8650753, 0.5, 0, 99.5, 12.25, 62, 7, 3, {}};
+  gpu.l2_bytes = 62914560;
   return gpu;
 }
 
@@ -99,7 +101,8 @@ SessionFile whole_session(std::shared_ptr<const Problem> problem) {
   gpu.device = "NVIDIA H200", gpu.kernel = "flash2_mma", gpu.gpu = gpu_figures();
   gpu.O[3] = 0.1;  // not a float32: the array becomes float64
   Report unmeasured = gpu;
-  unmeasured.gpu->measured.reset(), unmeasured.gpu->counted.reset(), unmeasured.gpu->not_measured = "no permission";
+  unmeasured.gpu->measured.reset(), unmeasured.gpu->measured_warm.reset(), unmeasured.gpu->l2_bytes.reset();
+  unmeasured.gpu->counted.reset(), unmeasured.gpu->not_measured = "no permission";
   unmeasured.error.reset();
   for (const Report* report : {&cpu, &gpu, &unmeasured})
     session.reports.push_back(make_saved(std::make_shared<const Report>(*report), *problem, "0.1.0"));
@@ -154,6 +157,10 @@ TEST(SessionFile, ComesBackBitForBit) {
       EXPECT_EQ(gpu.measured->dram_read, 25165825.5);
       EXPECT_EQ(gpu.measured->bank_conflicts, kInf);
       EXPECT_EQ(gpu.measured->passes, 3);
+      EXPECT_EQ(gpu.measured->dram_written_idle, 4096.5);
+      EXPECT_EQ(gpu.measured_warm->dram_read, 0.5);
+      EXPECT_FALSE(gpu.measured_warm->dram_written_idle);
+      EXPECT_EQ(gpu.l2_bytes, 62914560);
       ASSERT_EQ(gpu.timeline->spans.size(), 2u);
       EXPECT_EQ(gpu.timeline->spans[0].end_ns, std::int64_t{1} << 60);
       EXPECT_EQ(gpu.timeline->spans[1].i, 4);
