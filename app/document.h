@@ -39,6 +39,7 @@ struct RunTarget {
 struct JobStatus {
   std::string what;     // "Searching the next NaN"; empty: none
   double fraction = 0;  // 0..1
+  std::string stage;    // "timed launch 3 of 20"; empty: it has none
 };
 
 class Document {

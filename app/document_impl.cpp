@@ -212,7 +212,7 @@ void Document::Impl::start_job(std::string what,
   {
     const std::lock_guard lock(mutex);
     number = jobs;
-    job = {std::move(what), 0};
+    job = {std::move(what), 0, {}};
   }
   std::jthread previous = std::move(job_thread);
   job_thread = std::jthread([this, number, work = std::move(work),
@@ -244,6 +244,15 @@ void Document::Impl::start_job(std::string what,
       ++stage.version;
     });
   });
+  notify_window();
+}
+
+void Document::Impl::show_job_stage(const std::stop_token& stop, const std::string& stage) {
+  {
+    const std::lock_guard lock(mutex);
+    if (stop.stop_requested()) return;  // another job's line, or none, is shown
+    job.stage = stage;
+  }
   notify_window();
 }
 

@@ -121,6 +121,8 @@ struct Document::Impl {
   // `work` runs on a worker and returns what poll() shall do with its result.
   void start_job(std::string what, std::function<std::function<void()>(std::stop_token, const Progress&)> work);
 
+  void show_job_stage(const std::stop_token& stop, const std::string& stage);  // by the job that `stop` stops
+
   // ---- small tasks (a row's history, a page of events): a newer one on the same thread replaces it
   void start_task(std::jthread& thread, std::function<std::function<void()>(std::stop_token)> work);
 

@@ -16,8 +16,9 @@ void Document::run_full(const RunTarget& target) {
               [this, plan, target](std::stop_token stop, const Progress& progress) -> std::function<void()> {
                 ChildRun child;
                 child.device = target.device, child.timeline = true;
+                const auto on_stage = [&](const std::string& stage) { impl_->show_job_stage(stop, stage); };
                 auto report = std::make_shared<const Report>(
-                    target.gpu ? run_in_child(*plan->problem, plan->recipe, child, stop, progress)
+                    target.gpu ? run_in_child(*plan->problem, plan->recipe, child, stop, progress, on_stage)
                                : run_on_cpu(*plan->problem, plan->recipe, {}, stop, progress));
                 return [this, plan, report] { add_run(report, plan->problem); };
               });

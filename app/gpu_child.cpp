@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -261,7 +262,10 @@ void check_fits(const Shape& shape, const Recipe& recipe, const gpu::GpuDevice& 
 }
 
 Report run_in_child(const Problem& problem, const Recipe& recipe, const ChildRun& options, const std::stop_token& stop,
-                    const Progress& progress) {
+                    const Progress& progress, const std::function<void(const std::string&)>& on_stage) {
+  const auto stage = [&](const std::string& what) {
+    if (on_stage) on_stage(what);
+  };
   const auto share = [&](std::int64_t from, std::int64_t to) -> Progress {
     if (!progress) return {};
     return [&progress, from, to](std::int64_t done, std::int64_t total) {
@@ -270,6 +274,7 @@ Report run_in_child(const Problem& problem, const Recipe& recipe, const ChildRun
     };
   };
   const Folder folder;
+  stage("writing the problem");
   {
     SessionFile request;
     auto asked = std::make_shared<Problem>(problem);
@@ -282,6 +287,7 @@ Report run_in_child(const Problem& problem, const Recipe& recipe, const ChildRun
   int status = 0;
   {
     const Progress ran = share(kWritten, kRan);
+    stage("starting");
     Child child(program_of(options), folder);
     status = child.wait(stop, options.limit, [&](const std::string& line) {
       const Json said = Json::parse(line, nullptr, false);
@@ -291,6 +297,7 @@ Report run_in_child(const Problem& problem, const Recipe& recipe, const ChildRun
           const std::int64_t part = said["progress"].at(0), all = said["progress"].at(1);
           if (ran) ran(part, all);
         }
+        if (said.contains("stage")) stage(shown(said.at("stage").get<std::string>()));
         done = done || said.value("done", false);
       } catch (const Json::exception&) {
         refuse_answer(line);
@@ -308,6 +315,7 @@ Report run_in_child(const Problem& problem, const Recipe& recipe, const ChildRun
   Report report = read_answer(folder, problem, recipe);
   if (options.check.kind != CheckRows::Kind::none) {
     const int threads = options.threads > 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
+    stage("comparing with float64");
     report.error = error_vs_float64(problem, report.O, {recipe.empty_row, recipe.mask_apply}, options.check,
                                     std::max(threads, 1), stop, share(kRan, kShares));
   }
@@ -327,9 +335,12 @@ int serve_gpu_run(const std::filesystem::path& folder, const GpuRunner& run) {
   try {
     const SessionFile request = read_session(folder / kRequest, kUnlimited);
     if (!request.problem) throw InputError(kRequest, "no problem", "one");
-    say({{"progress", {1, 10}}});
-    Report report = run(*request.problem, request.recipe, options_from(Json::parse(request.window)));
-    say({{"progress", {9, 10}}});
+    // 0..1000, of which reading and writing the files are the rest.
+    const auto on_stage = [&](const std::string& stage, double done) {
+      say({{"progress", {100 + std::llround(800 * done), 1000}}, {"stage", stage}});
+    };
+    Report report = run(*request.problem, request.recipe, options_from(Json::parse(request.window)), on_stage);
+    say({{"progress", {900, 1000}}, {"stage", "handing the report over"}});
     SessionFile answer;
     answer.recipe = request.recipe;
     answer.reports.push_back(make_saved(std::make_shared<const Report>(std::move(report)), *request.problem, ""));
@@ -353,13 +364,14 @@ int serve_gpu_run(const std::filesystem::path& folder, const GpuRunner& run) {
 
 int serve_gpu_run(const std::filesystem::path& folder) {
 #ifdef FLASHSCOPE_GPU
-  return serve_gpu_run(folder, [](const Problem& problem, const Recipe& recipe, const gpu::GpuRunOptions& options) {
-    return gpu::run_on_gpu(problem, recipe, options);
-  });
+  return serve_gpu_run(
+      folder, [](const Problem& problem, const Recipe& recipe, const gpu::GpuRunOptions& options,
+                 const gpu::OnStage& on_stage) { return gpu::run_on_gpu(problem, recipe, options, {}, on_stage); });
 #else
-  return serve_gpu_run(folder, [](const Problem&, const Recipe&, const gpu::GpuRunOptions&) -> Report {
-    throw gpu::Missing(gpu_status().missing.front());
-  });
+  return serve_gpu_run(folder,
+                       [](const Problem&, const Recipe&, const gpu::GpuRunOptions&, const gpu::OnStage&) -> Report {
+                         throw gpu::Missing(gpu_status().missing.front());
+                       });
 #endif
 }
 

@@ -38,15 +38,17 @@ struct ChildRun {
   // Started as `program gpu-run FOLDER`; empty: $FLASHSCOPE_GPU_CHILD, which tests set, else this program.
   std::filesystem::path program;
 };
-// Blocks; a stop request ends the child. `progress` is a share, called from this thread and those of the check.
+// Blocks; a stop request ends the child. `progress` is a share, called from this thread and those of the check;
+// `on_stage` hears, on this thread, what is being done: "timed launch 3 of 20".
 // Throws InputError (no kernel for this recipe, does not fit), gpu::Missing, gpu::GpuError, gpu::CompileError,
 // Cancelled.
 Report run_in_child(const Problem& problem, const Recipe& recipe, const ChildRun& options,
-                    const std::stop_token& stop = {}, const Progress& progress = {});
+                    const std::stop_token& stop = {}, const Progress& progress = {},
+                    const std::function<void(const std::string&)>& on_stage = {});
 
-// The child's side: runs what stands in `folder` and leaves the report there. One JSON line on standard output says how
-// it ended. Returns the exit code.
-using GpuRunner = std::function<Report(const Problem&, const Recipe&, const gpu::GpuRunOptions&)>;
+// The child's side: runs what stands in `folder` and leaves the report there. JSON lines on standard output say what it
+// does and how it ended. Returns the exit code.
+using GpuRunner = std::function<Report(const Problem&, const Recipe&, const gpu::GpuRunOptions&, const gpu::OnStage&)>;
 int serve_gpu_run(const std::filesystem::path& folder, const GpuRunner& run);
 int serve_gpu_run(const std::filesystem::path& folder);  // by gpu::run_on_gpu
 

@@ -55,6 +55,13 @@ std::function<void(std::int64_t, std::int64_t)> ProgressLine::callback() {
   return [this](std::int64_t done, std::int64_t total) { show(done, total); };
 }
 
+std::function<void(const std::string&)> ProgressLine::on_stage() {
+  return [this](const std::string& stage) {
+    const std::lock_guard lock(mutex_);
+    stage_ = ", " + stage;
+  };
+}
+
 void ProgressLine::show(std::int64_t done, std::int64_t total) {
   const std::lock_guard lock(mutex_);
   const Clock::time_point now = Clock::now();
@@ -62,7 +69,7 @@ void ProgressLine::show(std::int64_t done, std::int64_t total) {
   next_ = now + std::chrono::milliseconds(200);
   shown_ = true;
   const double share = static_cast<double>(done) / static_cast<double>(total);
-  fmt::print(stderr, "\r\033[K{}: {:.0f} %, Ctrl+C cancels", what_, 100 * std::min(share, 1.0));
+  fmt::print(stderr, "\r\033[K{}{}: {:.0f} %, Ctrl+C cancels", what_, stage_, 100 * std::min(share, 1.0));
   std::fflush(stderr);
 }
 

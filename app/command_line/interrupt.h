@@ -33,12 +33,13 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   // Valid as long as this lives. May be called from any thread.
   std::function<void(std::int64_t done, std::int64_t total)> callback();
+  std::function<void(const std::string& stage)> on_stage();  // what is shown behind `what`
 
  private:
   using Clock = std::chrono::steady_clock;
   void show(std::int64_t done, std::int64_t total);
 
-  std::string what_;
+  std::string what_, stage_;
   bool terminal_;
   std::mutex mutex_;
   Clock::time_point next_;

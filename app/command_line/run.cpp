@@ -121,7 +121,7 @@ int run(Options& options) {
       options.child.check = options.run.check, options.child.threads = options.run.threads;
       options.child.measure = !options.no_measure, options.child.timeline = !options.timeline.empty();
       report = std::make_shared<const Report>(
-          run_in_child(problem, recipe, options.child, interrupt.token(), line.callback()));
+          run_in_child(problem, recipe, options.child, interrupt.token(), line.callback(), line.on_stage()));
     } else {
       options.run.memory_limit = options.problem.memory;
       report =

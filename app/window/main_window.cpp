@@ -221,7 +221,8 @@ void MainWindow::show_messages() {
   if (saving_.running())
     overlay_->show_job("Saving the session", save_progress_);
   else
-    search_timer_.stop(), overlay_->show_job(text(job.what), job.fraction);
+    search_timer_.stop(),
+        overlay_->show_job(text(job.stage.empty() ? job.what : job.what + ": " + job.stage), job.fraction);
 }
 
 void MainWindow::on_stage(const viz::StageCommand& command) {

@@ -115,10 +115,15 @@ struct Inputs {
 
 std::int64_t median_index(std::size_t n) { return static_cast<std::int64_t>(n / 2); }
 
-// Times of single launches, in seconds, sorted.
+// Shares of a run's time, for its progress: where each stage begins.
+constexpr double kCopying = 0.1, kTiming = 0.15, kReading = 0.4, kCounters = 0.45, kCounting = 0.85, kRecording = 0.9;
+constexpr int kStageLines = 20;  // at most so many of one stage
+
+// Times of single launches, in seconds, sorted. `on_launch` hears of some of them.
 std::vector<double> time_launches(const Kernel& kernel, const std::function<void(const Arguments&)>& launch,
                                   Arguments arguments, const std::vector<Inputs>& inputs, int init_blocks, int repeats,
-                                  const Stream& stream, const std::stop_token& stop) {
+                                  const Stream& stream, const std::stop_token& stop,
+                                  const std::function<void(int n, int repeats)>& on_launch) {
   std::vector<double> seconds;
   const Event begin, end;
   const auto once = [&](int n) {
@@ -137,7 +142,11 @@ std::vector<double> time_launches(const Kernel& kernel, const std::function<void
   for (int n = 0; n < kWarmUp && (n == 0 || first < kTimingSeconds); ++n) first = once(n);
   repeats = std::clamp(static_cast<int>(kTimingSeconds / std::max(first, 1e-6)), std::min(3, repeats), repeats);
   seconds.reserve(static_cast<std::size_t>(repeats));
-  for (int n = 0; n < repeats; ++n) seconds.push_back(once(n));
+  const int between = (repeats + kStageLines - 1) / kStageLines;
+  for (int n = 0; n < repeats; ++n) {
+    if (n % between == 0) on_launch(n, repeats);
+    seconds.push_back(once(n));
+  }
   std::sort(seconds.begin(), seconds.end());
   return seconds;
 }
@@ -185,7 +194,11 @@ int band_limit(std::int64_t value) {
 }  // namespace
 
 Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOptions& options,
-                  const std::stop_token& stop) {
+                  const std::stop_token& stop, const OnStage& on_stage) {
+  const auto stage = [&](const std::string& what, double done) {
+    if (stop.stop_requested()) throw Cancelled();
+    if (on_stage) on_stage(what, done);
+  };
   const Shape shape = problem.shape();
   check(recipe, shape);
   const GpuDevice device = usable_device(options.device);
@@ -213,8 +226,9 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
 
   const Stream stream;
   const Pool tensor_pool(device.index), run_pool(device.index), statistics_pool(device.index);
+  stage("compiling " + plan.code.file, 0);
   const Kernel kernel(plan, device);
-  if (stop.stop_requested()) throw Cancelled();
+  stage("copying Q, K, V to the GPU", kCopying);
 
   Arguments arguments;
   arguments.Nq = static_cast<int>(shape.Nq), arguments.Nk = static_cast<int>(shape.Nk);
@@ -264,8 +278,12 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
     if (standard) products->output(with, shape);
   };
   const int init_blocks = 4 * device.limits.sms;
-  const std::vector<double> seconds =
-      time_launches(kernel, launch, arguments, inputs, init_blocks, std::max(options.repeats, 1), stream, stop);
+  const std::vector<double> seconds = time_launches(
+      kernel, launch, arguments, inputs, init_blocks, std::max(options.repeats, 1), stream, stop,
+      [&](int n, int repeats) {
+        stage(fmt::format("timed launch {} of {}", n + 1, repeats), kTiming + (kReading - kTiming) * n / repeats);
+      });
+  stage("reading O and LSE back", kReading);
 
   Report report;
   report.device = device.name, report.kernel = standard ? "cuBLAS, softmax_rows, cuBLAS" : plan.entry;
@@ -306,10 +324,16 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
 
   if (options.measure) {
     inputs[0].put_into(arguments);
+    int kinds = 0;  // of measurements, begun so far; there are four
+    const auto on_pass = [&](const char* what, int done, int passes) {
+      kinds += done == 1;
+      stage(fmt::format("counters, {}, pass {} of {}", what, done, passes),
+            kCounters + (kCounting - kCounters) * (kinds - 1 + static_cast<double>(done) / passes) / 4);
+    };
     try {
       Measured found = measure(
           device.index, device.architecture, statistics_pool, stream,
-          [&] { kernel.init(arguments, init_blocks, stream); }, [&] { launch(arguments); });
+          [&] { kernel.init(arguments, init_blocks, stream); }, [&] { launch(arguments); }, on_pass);
       figures.measured = found.cold, figures.measured_warm = found.warm;
     } catch (const Missing& missing) {
       figures.not_measured = missing.what();
@@ -319,6 +343,7 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
   }
 
   if (options.count && !standard) {  // cuBLAS does not count
+    stage("counting bytes in the kernel", kCounting);
     const LaunchPlan counting = plan_launch(problem, recipe, options.kernel, true, device.limits, options.tuning);
     const Kernel counter(counting, device);
     const DeviceMemory counts(2 * kOperands * 8, statistics_pool, stream);
@@ -330,6 +355,7 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
     figures.counted = read_counts(counts, stream);
   }
   if (options.timeline) {
+    stage("recording the timeline", kRecording);
     const LaunchPlan recording =
         plan_launch(problem, recipe, options.kernel, false, device.limits, options.tuning, true);
     const Kernel recorder(recording, device);

@@ -57,8 +57,11 @@ struct GpuRunOptions {
   Tuning tuning;
 };
 
+// What a run does now, for people, and the share of all of it that is done.
+using OnStage = std::function<void(const std::string& stage, double done)>;
+
 // Throws InputError (no kernel for this recipe, does not fit), Missing, CompileError, GpuError, Cancelled.
 Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOptions& options = {},
-                  const std::stop_token& stop = {});
+                  const std::stop_token& stop = {}, const OnStage& on_stage = {});
 
 }  // namespace flashscope::gpu

@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -405,6 +408,33 @@ TEST(Demo, the_first_three_minutes_show_the_golden_numbers) {
       EXPECT_EQ(*numbers.first_nan, "tile (0, 1), row 0: (-inf) - (-inf)");
     }
   }
+}
+
+// What a run on a GPU says of itself is shown while it runs.
+TEST(DocumentRuns, TheStageOfARunOnAGpu) {
+  std::string folder = (std::filesystem::temp_directory_path() / "flashscope-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const auto child = std::filesystem::path(folder) / "child";
+  std::ofstream(child)
+      << "#!/bin/sh\necho '{\"progress\": [1, 4], \"stage\": \"timed launch 3 of 20\"}'\nexec sleep 600\n";
+  std::filesystem::permissions(child, std::filesystem::perms::owner_all);
+  setenv("FLASHSCOPE_GPU_CHILD", child.c_str(), 1);
+  Document document;
+  document.set_problem(random_problem({1, 1, 64, 64, 16, 16, DType::float32}, 1));
+  document.wait_idle();
+  document.run_full({.gpu = true, .device = 0});
+  JobStatus job;
+  while (!(job = document.job()).what.empty() && job.stage != "timed launch 3 of 20") {
+    document.poll();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(job.what, "Running flash2 on the GPU");
+  EXPECT_EQ(job.stage, "timed launch 3 of 20");
+  document.cancel_job();
+  document.wait_idle();
+  EXPECT_EQ(document.job().stage, "");
+  unsetenv("FLASHSCOPE_GPU_CHILD");
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

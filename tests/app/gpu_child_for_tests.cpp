@@ -9,13 +9,17 @@
 namespace flashscope {
 namespace {
 
-Report run(const Problem& problem, const Recipe& recipe, const gpu::GpuRunOptions& options) {
+Report run(const Problem& problem, const Recipe& recipe, const gpu::GpuRunOptions& options,
+           const gpu::OnStage& on_stage) {
   const char* what = std::getenv("FLASHSCOPE_TEST_FAULT");
   const std::string fault = what ? what : "";
   if (fault == "input") throw InputError("Br", "3", "a multiple of 16");
   if (fault == "missing") throw gpu::Missing("no GPU: buy one");
   if (fault == "compile") throw gpu::CompileError("flash2.cu(3): error: a \"quoted\" word");
   if (fault == "gpu") throw gpu::GpuError("cudaLaunchKernel: an illegal memory access was encountered");
+  on_stage("compiling flash2.cu", 0);
+  for (int n = 1; n <= options.repeats; ++n)
+    on_stage(fmt::format("timed launch {} of {}", n, options.repeats), 0.1 * n);
   RunOptions plain;
   plain.check = options.check, plain.threads = 1;
   Report report = run_on_cpu(problem, recipe, plain);

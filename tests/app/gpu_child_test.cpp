@@ -8,10 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <thread>
 
 #include "engine/error.h"
@@ -46,10 +48,11 @@ class GpuChild : public ::testing::Test {
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     return path;
   }
-  Report run(const std::filesystem::path& program, const std::stop_token& stop = {}, const Progress& progress = {}) {
+  Report run(const std::filesystem::path& program, const std::stop_token& stop = {}, const Progress& progress = {},
+             const std::function<void(const std::string&)>& on_stage = {}) {
     ChildRun options = options_;
     options.program = program;
-    return run_in_child(*problem_, recipe_, options, stop, progress);
+    return run_in_child(*problem_, recipe_, options, stop, progress, on_stage);
   }
   // The message of the GpuError that it must throw; and a run after it works.
   std::string message_of(const std::filesystem::path& program) {
@@ -99,6 +102,29 @@ TEST_F(GpuChild, BringsTheReportBack) {
   EXPECT_EQ(unchecked.gpu->not_measured, "not asked for");
 }
 
+TEST_F(GpuChild, SaysWhatItDoes) {
+  options_.repeats = 2;
+  std::vector<std::string> stages;
+  std::vector<std::int64_t> shares;  // when each stage began
+  std::mutex mutex;                  // the check's threads report too
+  std::int64_t now = 0;
+  run(
+      good_, {},
+      [&](std::int64_t done, std::int64_t) {
+        const std::lock_guard lock(mutex);
+        now = done;
+      },
+      [&](const std::string& stage) {
+        const std::lock_guard lock(mutex);
+        stages.push_back(stage), shares.push_back(now);
+      });
+  EXPECT_EQ(stages,
+            (std::vector<std::string>{"writing the problem", "starting", "compiling flash2.cu", "timed launch 1 of 2",
+                                      "timed launch 2 of 2", "handing the report over", "comparing with float64"}));
+  EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
+  EXPECT_LT(shares[3], shares[4]);
+}
+
 TEST_F(GpuChild, ErrorsKeepTheirType) {
   setenv("FLASHSCOPE_TEST_FAULT", "input", 1);
   try {
@@ -137,6 +163,7 @@ TEST_F(GpuChild, GarbageIsOneMessage) {
   EXPECT_THAT(message_of(script("printf '[1]\\n'")), HasSubstr("where JSON is expected"));
   EXPECT_THAT(message_of(script("echo '{\"progress\": \"x\"}'")), HasSubstr("where JSON is expected"));
   EXPECT_THAT(message_of(script("echo '{\"done\": 3}'")), HasSubstr("where JSON is expected"));
+  EXPECT_THAT(message_of(script("echo '{\"stage\": 3}'")), HasSubstr("where JSON is expected"));
   EXPECT_THAT(message_of(script("exec cat /dev/zero")), HasSubstr("where JSON is expected"));
   EXPECT_THAT(message_of(script("exec yes '{\"progress\": [1, 2]}'")), HasSubstr("where JSON is expected"));
   EXPECT_THAT(message_of(script("echo '{\"error\": {\"kind\": 3}}'; exit 4")), HasSubstr("unknown"));

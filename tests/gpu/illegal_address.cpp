@@ -8,7 +8,7 @@
 namespace flashscope::gpu {
 namespace {
 
-Report fault(const Problem&, const Recipe&, const GpuRunOptions& options) {
+Report fault(const Problem&, const Recipe&, const GpuRunOptions& options, const OnStage&) {
   const GpuStatus status = gpu_status();
   CompileOptions planted;
   planted.use_cache = false;
