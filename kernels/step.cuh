@@ -9,6 +9,9 @@
 //   accumulate    l += sum P, O += P V          a thread an element of O
 //   finish   O /= l, LSE = m + ln l, the policy for empty rows
 //
+// Loads are plain ones, L1 included: every thread goes down its own row of K, and what a step moves is counted by the
+// ledger, not by counters.
+//
 // A team of threads shares a row: a warp on the device; on the host, where tests run the same text, a team of one.
 // Compiled without contraction of a b + c, which would round once where the engine rounds twice.
 #pragma once

@@ -38,15 +38,17 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// A private memory pool of one device: what is used of it, and at most was, is known exactly.
+// A private memory pool of one device: what is used of it, and at most was, is known exactly. What is freed goes back
+// to the device when the stream is next waited for, or, `kept`, stays in the pool for what is asked for next.
 class Pool {
  public:
-  explicit Pool(int device);
+  explicit Pool(int device, bool kept = false);
   ~Pool() { cudaMemPoolDestroy(pool_); }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
   operator cudaMemPool_t() const { return pool_; }
   std::int64_t peak() const;  // bytes in use, the most so far
+  std::int64_t idle() const;  // bytes kept and not in use
 
  private:
   cudaMemPool_t pool_ = nullptr;

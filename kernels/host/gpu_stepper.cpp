@@ -26,7 +26,8 @@ constexpr int kBlocksPerSm = 4;       // of tile_stats
 constexpr double kMapLaunchFlops = 4e10, kMapLaunchSeconds = 0.04;
 
 struct Device {
-  explicit Device(const GpuDevice& of) : info(of), pool(of.index) {}
+  // Every seek asks the pool for about the same again.
+  explicit Device(const GpuDevice& of) : info(of), pool(of.index, true) {}
   GpuDevice info;
   Stream stream;
   Pool pool;
@@ -83,12 +84,14 @@ class StepKernel {
   const void* kernel_;
 };
 
-void check_fits(std::int64_t bytes, const char* what, const GpuDevice& device) {
+// `kept`: what the pool has already.
+void check_fits(std::int64_t bytes, std::int64_t kept, const char* what, const GpuDevice& device) {
   std::size_t free_bytes = 0, total = 0;
   FLASHSCOPE_CUDA(cudaMemGetInfo(&free_bytes, &total));
-  if (bytes > static_cast<std::int64_t>(free_bytes))
+  const std::int64_t available = static_cast<std::int64_t>(free_bytes) + kept;
+  if (bytes > available)
     throw InputError("step on the GPU", fmt::format("{} bytes of {}", bytes, what),
-                     fmt::format("at most {} bytes, free on {}", free_bytes, device.name));
+                     fmt::format("at most {} bytes, free on {}", available, device.name));
 }
 
 }  // namespace
@@ -191,7 +194,7 @@ struct GpuStepper::Impl {
     const GpuDevice info = usable_device(index);
     FLASHSCOPE_CUDA(cudaSetDevice(index));
     const std::int64_t elements = problem->Q().size() + problem->K().size() + problem->V().size();
-    check_fits(elements * (in_double ? 8 : 4), "Q, K, V", info);
+    check_fits(elements * (in_double ? 8 : 4), 0, "Q, K, V", info);
     device = std::make_shared<const Device>(info);
     const auto uploaded = std::make_shared<Tensors>();
     uploaded->device = device;
@@ -231,7 +234,7 @@ struct GpuStepper::Impl {
     if (plan.rows == 0) return state;
     if (stop.stop_requested()) throw Cancelled();
     const std::int64_t bytes = step_bytes(plan, p.dv, in_double);
-    check_fits(2 * bytes, "one row block's buffers", device->info);
+    check_fits(2 * bytes, device->pool.idle(), "one row block's buffers", device->info);
     a.head = plan.step->head, a.row0 = plan.row0, a.rows = static_cast<int>(plan.rows);
     a.j = plan.step->j, a.pitch = plan.pitch;
     state->memory = DeviceMemory(bytes, device->pool, device->stream);
@@ -273,7 +276,8 @@ struct GpuStepper::Impl {
     const std::int64_t row = p.Nq * real, strip = making.wave * kStatsWarps * a.pitch * real,
                        cells = a.map_rows * a.map_cols * static_cast<std::int64_t>(sizeof(TileCell)),
                        norms = p.Nq * static_cast<std::int64_t>(sizeof(float));
-    check_fits(row * (3 + p.dv) + 2 * strip + cells + norms, "O, m, l and the tile map", device->info);
+    check_fits(row * (3 + p.dv) + 2 * strip + cells + norms, device->pool.idle(), "O, m, l and the tile map",
+               device->info);
     const auto memory = [&](std::int64_t bytes) { return DeviceMemory(bytes, device->pool, device->stream); };
     auto map = std::make_shared<DeviceMap::Data>();
     map->tensors = tensors, map->head = head, map->Nq = p.Nq, map->rows_per_cell = a.scale_i * p.Br;
