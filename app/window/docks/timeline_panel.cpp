@@ -43,7 +43,9 @@ TimelinePanel::TimelinePanel(QWidget* parent) : Panel(parent), background_(this)
   note_->setContentsMargins(8, 0, 8, 0);
   layout->addWidget(note_);
   view_ = new TimelineView;
-  view_->setToolTip("Wheel: zoom. Drag: move. Double click or 0: everything. +, -, < and > do the same.");
+  view_->setToolTip(
+      "Wheel: zoom in time, with Ctrl in SMs. Drag: move. Double click or 0: everything. + and -, < and >, [ and ], Up "
+      "and Down do the same.");
   layout->addWidget(view_, 1);
   connect(colour_, &QComboBox::currentIndexChanged, this,
           [this](int n) { view_->colour_by(static_cast<TimelineColour>(n)); });

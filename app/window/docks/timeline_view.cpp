@@ -111,7 +111,10 @@ void TimelineView::colour_by(TimelineColour colour) {
   update();
 }
 
-void TimelineView::show_all() { move_to(0, static_cast<double>(std::max<std::int64_t>(rows_.duration, 1))); }
+void TimelineView::show_all() {
+  move_sms_to(0, timeline_ ? timeline_->sms : 1);
+  move_to(0, static_cast<double>(std::max<std::int64_t>(rows_.duration, 1)));
+}
 
 void TimelineView::move_to(double from, double to) {
   const double all = static_cast<double>(std::max<std::int64_t>(rows_.duration, 1));
@@ -123,6 +126,18 @@ void TimelineView::move_to(double from, double to) {
 
 void TimelineView::zoom(double factor, double at_ns) {
   move_to(at_ns - (at_ns - from_) / factor, at_ns + (to_ - at_ns) / factor);
+}
+
+void TimelineView::move_sms_to(double from, double to) {
+  const double all = std::max(1, timeline_ ? timeline_->sms : 1);
+  const double count = std::clamp(to - from, 1.0, all);
+  sm_from_ = std::clamp(from, 0.0, all - count);
+  sm_to_ = sm_from_ + count;
+  update();
+}
+
+void TimelineView::zoom_sms(double factor, double at_sm) {
+  move_sms_to(at_sm - (at_sm - sm_from_) / factor, at_sm + (sm_to_ - at_sm) / factor);
 }
 
 TimelineView::Frame TimelineView::frame(QSize size) const {
@@ -157,7 +172,8 @@ void TimelineView::draw_spans(QImage& image, std::vector<int>& busy, const Colou
   for (int sm = 0; sm < timeline_->sms; ++sm) {
     const std::size_t first = rows_.first[static_cast<std::size_t>(sm)],
                       last = rows_.first[static_cast<std::size_t>(sm) + 1];
-    const int y0 = sm * height / timeline_->sms, y1 = std::max(y0 + 1, (sm + 1) * height / timeline_->sms);
+    const auto y_at = [&](double at) { return static_cast<int>(std::clamp(std::floor(y_of(at, height)), -1e6, 1e6)); };
+    const int y0 = y_at(sm), y1 = std::max(y0 + 1, y_at(sm + 1));
     const int lanes = rows_.lanes[static_cast<std::size_t>(sm)];
     for (std::size_t n = first; n < last; ++n) {
       const Timeline::Span& span = timeline_->spans[n];
@@ -171,7 +187,7 @@ void TimelineView::draw_spans(QImage& image, std::vector<int>& busy, const Colou
       const int top = y0 + lane * (y1 - y0) / lanes, under = std::max(top + 1, y0 + (lane + 1) * (y1 - y0) / lanes);
       const int below = under - top > 3 ? under - 1 : under;
       const QRgb ink = colour_of(span, c).rgb();
-      for (int y = top; y < std::min(below, height); ++y) {
+      for (int y = std::max(top, 0); y < std::min(below, height); ++y) {
         auto* line = reinterpret_cast<QRgb*>(image.scanLine(y));
         std::fill(line + x0, line + x1 + 1, ink);
       }
@@ -195,10 +211,9 @@ void TimelineView::draw(QPainter& painter, QSize size, const Colours& c) const {
   painter.drawImage(QRectF(at.rows), image);
   for (int sm = 0; sm < timeline_->sms; ++sm) {
     if (rows_.first[static_cast<std::size_t>(sm)] != rows_.first[static_cast<std::size_t>(sm) + 1]) continue;
-    const double y0 = at.rows.top() + static_cast<double>(sm) * at.rows.height() / timeline_->sms;
-    painter.fillRect(
-        QRectF(at.rows.left(), y0, at.rows.width(), static_cast<double>(at.rows.height()) / timeline_->sms),
-        QBrush(c.masked, Qt::BDiagPattern));
+    const double y0 = y_of(sm, at.rows.height()), y1 = y_of(sm + 1, at.rows.height());
+    const QRectF row(at.rows.left(), at.rows.top() + y0, at.rows.width(), y1 - y0);
+    painter.fillRect(row & QRectF(at.rows), QBrush(c.masked, Qt::BDiagPattern));
   }
   painter.setPen(c.border);
   painter.drawRect(at.rows.adjusted(-1, -1, 0, 0));
@@ -228,10 +243,14 @@ void TimelineView::draw(QPainter& painter, QSize size, const Colours& c) const {
   beside(at.busy.top() + 6, QString::number(timeline_->sms));
   beside(at.busy.bottom() - 5, "0");
   painter.drawText(at.busy.left() + 4, at.busy.bottom() + metrics.ascent() + 1, "SMs at work above, each SM below");
-  const int every = std::max(1, (timeline_->sms * 22 + at.rows.height() - 1) / at.rows.height());
-  for (int sm = 0; sm < timeline_->sms; sm += every <= 1 ? 1 : (every + 3) / 4 * 4)
-    beside(at.rows.top() + (sm + 0.5) * at.rows.height() / timeline_->sms,
-           (sm == 0 ? "SM " : "") + QString::number(sm));
+  const int every = std::max(1, static_cast<int>(std::ceil((sm_to_ - sm_from_) * 22 / at.rows.height())));
+  const int step_sms = every <= 1 ? 1 : (every + 3) / 4 * 4;
+  bool first = true;
+  for (int sm = 0; sm < timeline_->sms; sm += step_sms) {
+    if (sm + 0.5 < sm_from_ || sm + 0.5 > sm_to_) continue;
+    beside(at.rows.top() + y_of(sm + 0.5, at.rows.height()), (first ? "SM " : "") + QString::number(sm));
+    first = false;
+  }
   // Ticks at 1, 2 or 5 times a power of ten.
   double step = std::pow(10, std::floor(std::log10((to_ - from_) / 2)));
   for (const double times : {1.0, 2.0, 5.0}) {
@@ -268,7 +287,7 @@ const Timeline::Span* TimelineView::span_at(QPointF at) const {
   if (!timeline_ || timeline_->sms == 0) return nullptr;
   const QRect rows = frame(size()).rows;
   if (!QRectF(rows).contains(at)) return nullptr;
-  const double row = (at.y() - rows.top()) * timeline_->sms / rows.height();
+  const double row = sm_from_ + (at.y() - rows.top()) * (sm_to_ - sm_from_) / rows.height();
   const auto sm = static_cast<std::size_t>(std::clamp(static_cast<int>(row), 0, timeline_->sms - 1));
   const int lane = static_cast<int>((row - static_cast<double>(sm)) * rows_.lanes[sm]);
   const double ns = from_ + (at.x() - rows.left()) / rows.width() * (to_ - from_);
@@ -286,26 +305,34 @@ QPointF TimelineView::middle_of(const Timeline::Span& span) const {
   const auto n = static_cast<std::size_t>(&span - timeline_->spans.data());
   const double ns = static_cast<double>(span.start_ns + span.end_ns) / 2;
   return {rows.left() + (ns - from_) / (to_ - from_) * rows.width(),
-          rows.top() + (span.sm + (rows_.lane[n] + 0.5) / rows_.lanes[sm]) * rows.height() / timeline_->sms};
+          rows.top() + y_of(span.sm + (rows_.lane[n] + 0.5) / rows_.lanes[sm], rows.height())};
 }
 
 void TimelineView::wheelEvent(QWheelEvent* event) {
   const QRect rows = frame(size()).rows;
   const double at = from_ + (event->position().x() - rows.left()) / rows.width() * (to_ - from_);
-  if (event->angleDelta().y() != 0) zoom(std::pow(1.25, event->angleDelta().y() / 120.0), std::clamp(at, from_, to_));
+  const double sm = sm_from_ + (event->position().y() - rows.top()) * (sm_to_ - sm_from_) / rows.height();
+  const double factor = std::pow(1.25, event->angleDelta().y() / 120.0);
+  if (event->modifiers() & Qt::ControlModifier)
+    zoom_sms(factor, std::clamp(sm, sm_from_, sm_to_));
+  else
+    zoom(factor, std::clamp(at, from_, to_));
   event->accept();
 }
 
 void TimelineView::mousePressEvent(QMouseEvent* event) {
   dragging_ = event->button() == Qt::LeftButton;
   dragged_from_ = event->position();
-  drag_from_ = from_, drag_to_ = to_;
+  drag_from_ = from_, drag_to_ = to_, drag_sm_from_ = sm_from_, drag_sm_to_ = sm_to_;
 }
 
 void TimelineView::mouseMoveEvent(QMouseEvent* event) {
   if (dragging_) {
     const double by =
         (event->position().x() - dragged_from_.x()) / frame(size()).rows.width() * (drag_to_ - drag_from_);
+    const double sms =
+        (event->position().y() - dragged_from_.y()) / frame(size()).rows.height() * (drag_sm_to_ - drag_sm_from_);
+    move_sms_to(drag_sm_from_ - sms, drag_sm_to_ - sms);
     return move_to(drag_from_ - by, drag_to_ - by);
   }
   const Timeline::Span* span = span_at(event->position());
@@ -327,12 +354,21 @@ void TimelineView::mouseDoubleClickEvent(QMouseEvent*) { show_all(); }
 
 void TimelineView::keyPressEvent(QKeyEvent* event) {
   const double middle = (from_ + to_) / 2, part = (to_ - from_) / 8;
+  const double middle_sm = (sm_from_ + sm_to_) / 2, part_sms = (sm_to_ - sm_from_) / 8;
   switch (event->key()) {
     case Qt::Key_Plus:
     case Qt::Key_Equal:
       return zoom(1.5, middle);
     case Qt::Key_Minus:
       return zoom(1 / 1.5, middle);
+    case Qt::Key_BracketRight:
+      return zoom_sms(1.5, middle_sm);
+    case Qt::Key_BracketLeft:
+      return zoom_sms(1 / 1.5, middle_sm);
+    case Qt::Key_Up:
+      return move_sms_to(sm_from_ - part_sms, sm_to_ - part_sms);
+    case Qt::Key_Down:
+      return move_sms_to(sm_from_ + part_sms, sm_to_ + part_sms);
     case Qt::Key_0:
       return show_all();
     case Qt::Key_Less:

@@ -1,6 +1,6 @@
-// A kernel's timeline: SMs down, time across, each tile a bar; above it how many SMs are busy. Zoomed by the wheel,
-// moved by dragging. An SM that never works is hatched: flash1's idle ones, and the staircase at a causal mask's end,
-// are what it is for.
+// A kernel's timeline: SMs down, time across, each tile a bar; above it how many SMs are busy, of all. Zoomed by the
+// wheel, with Ctrl down the SMs, moved by dragging. An SM that never works is hatched: flash1's idle ones, and the
+// staircase at a causal mask's end, are what it is for.
 #pragma once
 
 #include <QImage>
@@ -39,9 +39,12 @@ class TimelineView : public QWidget {
   const TimelineRows& rows() const { return rows_; }
   void colour_by(TimelineColour colour);
   void show_all();
-  void zoom(double factor, double at_ns);  // about a moment; > 1: nearer
+  void zoom(double factor, double at_ns);      // about a moment; > 1: nearer
+  void zoom_sms(double factor, double at_sm);  // about a place between 0 and the number of SMs
   double from_ns() const { return from_; }
   double to_ns() const { return to_; }
+  double from_sm() const { return sm_from_; }
+  double to_sm() const { return sm_to_; }
   const Timeline::Span* span_at(QPointF at) const;
   QPointF middle_of(const Timeline::Span& span) const;  // in this widget
   QImage picture(QSize size) const;
@@ -64,15 +67,18 @@ class TimelineView : public QWidget {
   void draw(QPainter& painter, QSize size, const Colours& colours) const;
   void draw_spans(QImage& image, std::vector<int>& busy, const Colours& colours) const;
   void move_to(double from, double to);
+  void move_sms_to(double from, double to);
+  double y_of(double sm, double height) const { return (sm - sm_from_) * height / (sm_to_ - sm_from_); }
   QColor colour_of(const Timeline::Span& span, const Colours& colours) const;
 
   std::shared_ptr<const Report> report_;
   const Timeline* timeline_ = nullptr;
   TimelineRows rows_;
   TimelineColour colour_ = TimelineColour::head;
-  double from_ = 0, to_ = 1;  // ns, shown
+  double from_ = 0, to_ = 1;        // ns, shown
+  double sm_from_ = 0, sm_to_ = 1;  // SMs, shown
   QPointF dragged_from_;
-  double drag_from_ = 0, drag_to_ = 0;
+  double drag_from_ = 0, drag_to_ = 0, drag_sm_from_ = 0, drag_sm_to_ = 0;
   bool dragging_ = false;
 };
 

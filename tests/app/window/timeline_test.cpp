@@ -1,5 +1,8 @@
 #include <QComboBox>
 #include <QLabel>
+#include <QMouseEvent>
+#include <QWheelEvent>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -65,6 +68,35 @@ TEST_F(TimelineTest, ShowsIdleSmsAndTilesUnderThePointer) {
   EXPECT_EQ(view.from_ns(), 0);
   view.zoom(0.1, 0);  // not beyond everything
   EXPECT_EQ(view.to_ns(), static_cast<double>(timeline.duration()));
+}
+
+TEST_F(TimelineTest, ZoomsInSmsToo) {
+  TimelineView& view = panel().view();
+  const Timeline& timeline = *report_->gpu->timeline;
+  EXPECT_EQ(view.to_sm(), 132);
+  const Timeline::Span& wanted = timeline.spans[timeline.spans.size() / 2];
+  const QPointF at = view.middle_of(wanted);
+  for (int n = 0; n < 8; ++n) {
+    QWheelEvent wheel(at, view.mapToGlobal(at), {}, {0, 120}, Qt::NoButton, Qt::ControlModifier, Qt::NoScrollPhase,
+                      false);
+    QCoreApplication::sendEvent(&view, &wheel);
+  }
+  EXPECT_NEAR(view.to_sm() - view.from_sm(), 132 / std::pow(1.25, 8), 1e-6);
+  EXPECT_EQ(view.to_ns(), static_cast<double>(timeline.duration()));
+  EXPECT_LT((view.middle_of(wanted) - at).manhattanLength(), 2);  // it stays under the pointer
+  EXPECT_EQ(view.span_at(view.middle_of(wanted)), &wanted);
+  const double from = view.from_sm();
+  QTest::mousePress(&view, Qt::LeftButton, {}, at.toPoint());
+  QMouseEvent move(QEvent::MouseMove, at + QPointF(0, 40), view.mapToGlobal(at + QPointF(0, 40)), Qt::NoButton,
+                   Qt::LeftButton, Qt::NoModifier);
+  QCoreApplication::sendEvent(&view, &move);
+  QTest::mouseRelease(&view, Qt::LeftButton, {}, (at + QPointF(0, 40)).toPoint());
+  EXPECT_LT(view.from_sm(), from);
+  view.zoom_sms(1000, 5.5);  // no nearer than one
+  EXPECT_EQ(view.to_sm() - view.from_sm(), 1);
+  view.show_all();
+  EXPECT_EQ(view.from_sm(), 0);
+  EXPECT_EQ(view.to_sm(), 132);
 }
 
 TEST_F(TimelineTest, ColoursTellHeadsAndBlocksApart) {
