@@ -218,11 +218,10 @@ void add_time(Table& table, const Report& report) {
   }
   const GpuFigures& gpu = *report.gpu;
   const std::optional<Caches> inputs = gpu.input_caches(report.tensor_bytes);
-  table.line(
-      {"time", fmt::format("{:.4g} ms", gpu.median * 1e3),
-       fmt::format("measured: events, median of {} launches, {:.4g} to {:.4g} ms; {} set{} of Q, K, V in turn{}",
-                   gpu.repeats, gpu.fastest * 1e3, gpu.slowest * 1e3, gpu.input_sets, gpu.input_sets == 1 ? "" : "s",
-                   inputs ? fmt::format(", found {} in the L2", name(*inputs)) : "")});
+  table.line({"time", fmt::format("{:.4g} ms", gpu.median * 1e3),
+              fmt::format("measured: events, median of {} launches, {:.4g} to {:.4g} ms; {} set{} of Q, K, V in turn{}",
+                          gpu.repeats, gpu.fastest * 1e3, gpu.slowest * 1e3, gpu.input_sets,
+                          gpu.input_sets == 1 ? "" : "s", inputs ? fmt::format(", {} in the L2", name(*inputs)) : "")});
   table.line({"", fmt::format("{:.4g} TFLOP/s", gpu.tflops()), "4 N^2 d a head, half of it under a causal mask"});
   if (const auto peak = peak_share(report))
     table.line({"", fmt::format("{:.1f} %", 100 * peak->share),
@@ -240,7 +239,8 @@ void add_launch(Table& table, const Report& report) {
   table.line({"blocks", grouped(gpu.blocks),
               fmt::format("on {} SMs, at most {} each at once{}", gpu.sms, gpu.blocks_per_sm,
                           idle > 0 ? fmt::format("; {} SMs IDLE", idle) : "")});
-  for (const auto& [found, caches] : {std::pair{&gpu.measured, Caches::cold}, {&gpu.measured_warm, Caches::warm}})
+  for (const auto& [found, caches] :
+       {std::pair{&gpu.measured, Caches::cold}, std::pair{&gpu.measured_warm, Caches::warm}})
     if (*found)
       table.line({"occupancy", fmt::format("{:.1f} %", (*found)->occupancy_percent),
                   fmt::format("measured, caches {}: warps; tensor pipes {:.1f} %, L2 hits {:.1f} %, {} bank conflicts",

@@ -44,8 +44,8 @@ TimelinePanel::TimelinePanel(QWidget* parent) : Panel(parent), background_(this)
   layout->addWidget(note_);
   view_ = new TimelineView;
   view_->setToolTip(
-      "Wheel: zoom in time, with Ctrl in SMs. Drag: move. Double click or 0: everything. + and -, < and >, [ and ], Up "
-      "and Down do the same.");
+      "Wheel: zoom in time, with Ctrl in SMs. Drag: move. Double click or 0: everything. + and -, < and >, [ and ], { "
+      "and } do the same.");
   layout->addWidget(view_, 1);
   connect(colour_, &QComboBox::currentIndexChanged, this,
           [this](int n) { view_->colour_by(static_cast<TimelineColour>(n)); });

@@ -365,9 +365,9 @@ void TimelineView::keyPressEvent(QKeyEvent* event) {
       return zoom_sms(1.5, middle_sm);
     case Qt::Key_BracketLeft:
       return zoom_sms(1 / 1.5, middle_sm);
-    case Qt::Key_Up:
+    case Qt::Key_BraceLeft:
       return move_sms_to(sm_from_ - part_sms, sm_to_ - part_sms);
-    case Qt::Key_Down:
+    case Qt::Key_BraceRight:
       return move_sms_to(sm_from_ + part_sms, sm_to_ + part_sms);
     case Qt::Key_0:
       return show_all();
