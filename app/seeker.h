@@ -64,7 +64,7 @@ class Seeker {
   };
 
   // `deliver` is called on the worker, `deliver_map` on the thread of the GPU that steps.
-  explicit Seeker(std::function<void(Result)> deliver, std::function<void(GpuSteps::Map)> deliver_map = {});
+  explicit Seeker(std::function<void(Result)> deliver, std::function<void(GpuSteps::Map)> deliver_map);
   ~Seeker();
 
   void request(Request request);

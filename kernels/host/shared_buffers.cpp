@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "kernels/host/cuda.h"
@@ -90,32 +91,39 @@ struct SharedBuffers::Impl {
     return next++;
   }
 
+  void copy_mapped(const Copy& copy) const {
+    const Resource& to = resources.at(copy.slot);
+    const DeviceArray& from = copy.from;
+    auto width = static_cast<std::size_t>(from.cols * from.element_bytes),
+         pitch = static_cast<std::size_t>(from.pitch * from.element_bytes), rows = static_cast<std::size_t>(from.rows);
+    if (to.texture) {
+      cudaArray_t array = nullptr;
+      FLASHSCOPE_CUDA(cudaGraphicsSubResourceGetMappedArray(&array, to.handle, 0, 0));
+      FLASHSCOPE_CUDA(
+          cudaMemcpy2DToArrayAsync(array, 0, 0, from.data, pitch, width, rows, cudaMemcpyDeviceToDevice, *stream));
+      return;
+    }
+    if (width == pitch) width = pitch = width * std::exchange(rows, 1);  // one piece, not many rows
+    void* pointer = nullptr;
+    std::size_t size = 0;
+    FLASHSCOPE_CUDA(cudaGraphicsResourceGetMappedPointer(&pointer, &size, to.handle));
+    if (size < width * rows)
+      throw GpuError(fmt::format("OpenGL's buffer {} has {} bytes, {} are needed", to.name, size, width * rows));
+    FLASHSCOPE_CUDA(
+        cudaMemcpy2DAsync(pointer, width, from.data, pitch, width, rows, cudaMemcpyDeviceToDevice, *stream));
+  }
+
   void share(std::span<const Copy> copies) {
     std::vector<cudaGraphicsResource_t> handles;
     handles.reserve(copies.size());
     for (const Copy& copy : copies) handles.push_back(resources.at(copy.slot).handle);
     const auto count = static_cast<int>(handles.size());
     FLASHSCOPE_CUDA(cudaGraphicsMapResources(count, handles.data(), *stream));
-    for (const Copy& copy : copies) {
-      const Resource& to = resources.at(copy.slot);
-      const DeviceArray& from = copy.from;
-      const auto width = static_cast<std::size_t>(from.cols * from.element_bytes),
-                 pitch = static_cast<std::size_t>(from.pitch * from.element_bytes),
-                 rows = static_cast<std::size_t>(from.rows);
-      if (to.texture) {
-        cudaArray_t array = nullptr;
-        FLASHSCOPE_CUDA(cudaGraphicsSubResourceGetMappedArray(&array, to.handle, 0, 0));
-        FLASHSCOPE_CUDA(
-            cudaMemcpy2DToArrayAsync(array, 0, 0, from.data, pitch, width, rows, cudaMemcpyDeviceToDevice, *stream));
-      } else {
-        void* pointer = nullptr;
-        std::size_t size = 0;
-        FLASHSCOPE_CUDA(cudaGraphicsResourceGetMappedPointer(&pointer, &size, to.handle));
-        if (size < width * rows)
-          throw GpuError(fmt::format("OpenGL's buffer {} has {} bytes, {} are needed", to.name, size, width * rows));
-        FLASHSCOPE_CUDA(
-            cudaMemcpy2DAsync(pointer, width, from.data, pitch, width, rows, cudaMemcpyDeviceToDevice, *stream));
-      }
+    try {
+      for (const Copy& copy : copies) copy_mapped(copy);
+    } catch (...) {
+      cudaGraphicsUnmapResources(count, handles.data(), *stream);  // what is mapped OpenGL must not draw
+      throw;
     }
     FLASHSCOPE_CUDA(cudaGraphicsUnmapResources(count, handles.data(), *stream));
     stream->wait();  // the arrays may be freed from here on, in the order of another stream
