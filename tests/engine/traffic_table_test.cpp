@@ -94,5 +94,17 @@ TEST(TrafficTable, WhatIsMissingSaysWhy) {
   EXPECT_NE(find(table(Algorithm::flash2, &on_cpu), "L2 - SM").missing.find("CPU"), std::string::npos);
 }
 
+// Whether the sets that take turns push each other out of the L2 before they are used again.
+TEST(GpuFigures, HowALaunchFindsItsInputs) {
+  GpuFigures gpu;
+  gpu.input_sets = 5;
+  EXPECT_FALSE(gpu.input_caches(25'165'824));
+  gpu.l2_bytes = 62'914'560;
+  EXPECT_EQ(gpu.input_caches(25'165'824), Caches::cold);
+  EXPECT_EQ(gpu.input_caches(25'165'823), Caches::mixed);
+  EXPECT_EQ(gpu.input_caches(6'291'457), Caches::mixed);
+  EXPECT_EQ(gpu.input_caches(6'291'456), Caches::warm);
+}
+
 }  // namespace
 }  // namespace flashscope

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "engine/files/problem_file.h"
+#include "engine/files/session_json.h"
 #include "tests/engine/files/fixtures.h"
 #include "tests/engine/support.h"
 
@@ -207,6 +209,21 @@ TEST(SessionFile, IsAProblemFileToo) {
   EXPECT_EQ(other->scale, 2);
   EXPECT_EQ(other->mask.causal, Causal::top_left);
   EXPECT_FALSE(other->mask.window);
+}
+
+// By a program that knew cold caches only.
+TEST(SessionFile, AnOlderReportOpens) {
+  nlohmann::ordered_json json = files::session_to_json(whole_session(awkward_problem(DType::float32, {})));
+  nlohmann::ordered_json& gpu = json["reports"][1]["gpu"];
+  ASSERT_EQ(gpu.erase("measured_warm") + gpu.erase("l2_bytes") + gpu["measured"].erase("dram_written_idle"), 3u);
+  const files::SessionFacts facts = files::session_from_json(json, "session.json");
+  const GpuFigures& found = facts.reports[1].gpu.value();
+  EXPECT_EQ(found.measured->dram_read, 25165825.5);
+  EXPECT_FALSE(found.measured->dram_written_idle);
+  EXPECT_FALSE(found.measured_warm);
+  EXPECT_FALSE(found.input_caches(1));
+  gpu.erase("not_measured");  // what every program writes
+  EXPECT_THAT(fault([&] { files::session_from_json(json, "session.json"); }), HasSubstr("no \"not_measured\""));
 }
 
 // session.json with one edit, and the arrays as they are.
