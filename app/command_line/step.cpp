@@ -190,7 +190,7 @@ void add_step(Command& command) {
       "Shows head 0 unless --head says another.\n"
       "Names in a condition: m l alpha m_old l_old LSE row_sum; S P key O, of which [n] is one and any all min max sum "
       "make one; head row i j r.\n"
-      "Example: flashscope step --random 1 --n 300 --d 16 --causal --until \"alpha < 0.01 and row > 200\"");
+      "Example: flashscope step --random 1 --n 300 --d 16 --causal --until \"alpha < 0.5 and row > 200\"");
   command.action([options] { return step(*options); });
 }
 

@@ -17,7 +17,9 @@ void MainWindow::look_for_gpus() {
   looking_.start([](const std::stop_token&) { return gpu_status(); },
                  [this](const gpu::GpuStatus& status) { take_gpus(status); },
                  [this](const QString& why) {
-                   take_gpus({{}, {why.toStdString()}});
+                   gpu::GpuStatus none;
+                   none.missing.push_back(why.toStdString());
+                   take_gpus(none);
                  });
 }
 

@@ -33,8 +33,9 @@ TEST_F(Meters, flash2_moves_what_the_formula_says) {
     ASSERT_TRUE(gpu.measured_warm);
     EXPECT_LE(std::abs(gpu.measured_warm->l2_read - read), 0.0005 * read) << gpu.measured_warm->l2_read;
     const auto live = static_cast<double>(report.tensor_bytes) + written;
-    if (static_cast<double>(gpu.l2_bytes.value()) > 1.5 * live)  // all of it stays in the L2
+    if (static_cast<double>(gpu.l2_bytes.value()) > 1.5 * live) {  // all of it stays in the L2
       EXPECT_LE(gpu.measured_warm->dram_read, 0.2 * gpu.measured->dram_read);
+    }
     EXPECT_GE(gpu.measured_warm->l2_hit_percent, gpu.measured->l2_hit_percent);
     // DRAM's counters see the whole device. The kernel's own writes show only where others' do not.
     ASSERT_TRUE(gpu.measured->dram_written_idle);

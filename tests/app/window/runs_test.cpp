@@ -126,7 +126,7 @@ TEST_F(RunsTest, TheTrafficDockPutsMeasuredBesideFormula) {
   window_->apply([&](Document& d) { d.show_run(0); });
   ASSERT_TRUE(settle());
   const QString traffic = panel("traffic");
-  EXPECT_EQ(traffic.count("545,259,520"), 2) << traffic.toStdString();  // ledger, L2 - SM
+  EXPECT_EQ(traffic.count("545,259,520"), 3) << traffic.toStdString();  // ledger, L2 - SM cold and warm
   EXPECT_TRUE(traffic.contains("25,206,016"));
   EXPECT_TRUE(traffic.contains("+40,192 (+0.16 %)"));
   EXPECT_TRUE(traffic.contains("kernel missing: not counted in this run"));
