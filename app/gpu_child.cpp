@@ -1,183 +1,35 @@
 #include "app/gpu_child.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <limits>
-#include <new>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <thread>
 
+#include "app/child_process.h"
 #include "engine/error.h"
 #include "engine/files/session_file.h"
-#include "kernels/host/compiler.h"
 
 namespace flashscope {
 namespace {
 
 using gpu::GpuError;
 using Json = nlohmann::json;
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* kRequest = "request.fscope";
 constexpr const char* kAnswer = "answer.fscope";
-constexpr const char* kErrors = "errors.txt";
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
-constexpr std::size_t kMostOutput = std::size_t{1} << 16;  // bytes of a child that answers as it should
-constexpr std::int64_t kShares = 1000;                     // of the progress: until written, run, compared
+constexpr std::int64_t kShares = 1000;  // of the progress: until written, run, compared
 constexpr std::int64_t kWritten = 50, kRan = 500;
-
-// A folder that only this user can read, removed with all that is in it.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "flashscope-gpu-XXXXXX").string();
-    if (!mkdtemp(name.data()))
-      throw InputError(name, std::generic_category().message(errno), "a place that can be written (see TMPDIR)");
-    path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::filesystem::path operator/(const char* name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Where a person can start over.
 constexpr const char* kNothingLost = "nothing else is lost, and the next run starts afresh";
 
-class Child {
- public:
-  Child(const std::filesystem::path& program, const Folder& folder) {
-    std::array<int, 2> ends{};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) fail(errno);
-    output_ = ends[0];
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, (folder / kErrors).c_str(), O_WRONLY | O_CREAT, 0600);
-    posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setpgroup(&attributes, 0);  // Ctrl+C in a terminal is the parent's, which then ends this one
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-    std::string name = program.string(), command = "gpu-run", where = folder.path().string();
-    std::array<char*, 4> arguments{name.data(), command.data(), where.data(), nullptr};
-    const int error = posix_spawn(&pid_, name.c_str(), &actions, &attributes, arguments.data(), environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    if (error != 0) {
-      pid_ = 0;
-      close(output_);
-      fail(error);
-    }
-  }
-  ~Child() {
-    close(output_);
-    if (pid_ == 0) return;
-    kill(-pid_, SIGKILL);
-    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  // Until it ends: each whole line of its output to `line`. Returns the status that waitpid gives.
-  int wait(const std::stop_token& stop, std::chrono::seconds limit, const std::function<void(std::string)>& line) {
-    const Clock::time_point end = Clock::now() + limit;
-    std::size_t read_bytes = 0;
-    for (bool open = true;;) {
-      if (stop.stop_requested()) throw Cancelled();
-      if (Clock::now() >= end)
-        throw GpuError(
-            fmt::format("the GPU run was ended after {} s without a result; {}", limit.count(), kNothingLost));
-      pollfd waiting{output_, POLLIN, 0};
-      if (!open) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      } else if (poll(&waiting, 1, 50) > 0) {
-        std::array<char, 4096> part;
-        const ssize_t got = read(output_, part.data(), part.size());
-        if (got < 0 && errno == EINTR) continue;
-        open = got > 0;
-        if (open) text_.append(part.data(), static_cast<std::size_t>(got)), read_bytes += static_cast<std::size_t>(got);
-        if (read_bytes > kMostOutput) return line(text_), 0;  // no child of ours: the line is told, and refused
-        for (std::size_t at; (at = text_.find('\n')) != std::string::npos; text_.erase(0, at + 1))
-          line(text_.substr(0, at));
-      }
-      int status = 0;
-      if (!open && waitpid(pid_, &status, WNOHANG) == pid_) {
-        pid_ = 0;
-        if (!text_.empty()) line(text_);
-        return status;
-      }
-    }
-  }
-
- private:
-  [[noreturn]] static void fail(int error) {
-    throw GpuError("the process of the GPU run does not start: " + std::generic_category().message(error));
-  }
-  pid_t pid_ = 0;
-  int output_ = -1;
-  std::string text_;
-};
-
-std::string shown(std::string text) {
-  if (text.size() > 80) text = text.substr(0, 77) + "...";
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
-  return text;
-}
-
-std::string last_line(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string last;
-  for (std::string line; std::getline(file, line);)
-    if (!line.empty()) last = line;
-  return last.empty() ? "" : ": " + shown(last);
-}
-
 [[noreturn]] void refuse_answer(const std::string& text) {
   throw GpuError(
       fmt::format("the GPU run's process said \"{}\" where JSON is expected; {}", shown(text), kNothingLost));
-}
-
-// Throws what the child reports.
-[[noreturn]] void rethrow(const Json& error) {
-  const auto text = [&](const char* key) {
-    const auto found = error.find(key);
-    return found != error.end() && found->is_string() ? found->get<std::string>() : "unknown";
-  };
-  const std::string kind = text("kind"), what = text("what");
-  if (kind == "input") throw InputError(text("where"), text("found"), text("expected"));
-  if (kind == "missing") throw gpu::Missing(what);
-  if (kind == "compile") throw gpu::CompileError(what);
-  throw GpuError(what);
 }
 
 Json request_json(const ChildRun& options) {
@@ -195,7 +47,7 @@ gpu::GpuRunOptions options_from(const Json& json) {
   return options;
 }
 
-Report read_answer(const Folder& folder, const Problem& problem, const Recipe& recipe) {
+Report read_answer(const ChildFolder& folder, const Problem& problem, const Recipe& recipe) {
   try {
     const SessionFile answer = read_session(folder / kAnswer, kUnlimited);
     if (answer.reports.size() != 1) throw InputError(kAnswer, fmt::format("{} reports", answer.reports.size()), "one");
@@ -206,12 +58,6 @@ Report read_answer(const Folder& folder, const Problem& problem, const Recipe& r
   } catch (const InputError& error) {
     throw GpuError(fmt::format("the GPU run's answer cannot be read: {}; {}", error.what(), kNothingLost));
   }
-}
-
-std::filesystem::path program_of(const ChildRun& options) {
-  if (!options.program.empty()) return options.program;
-  const char* other = std::getenv("FLASHSCOPE_GPU_CHILD");
-  return other && *other ? other : "/proc/self/exe";
 }
 
 }  // namespace
@@ -273,7 +119,7 @@ Report run_in_child(const Problem& problem, const Recipe& recipe, const ChildRun
       progress(from + static_cast<std::int64_t>(part * static_cast<double>(to - from)), kShares);
     };
   };
-  const Folder folder;
+  const ChildFolder folder;
   stage("writing the problem");
   {
     SessionFile request;
@@ -288,8 +134,8 @@ Report run_in_child(const Problem& problem, const Recipe& recipe, const ChildRun
   {
     const Progress ran = share(kWritten, kRan);
     stage("starting");
-    Child child(program_of(options), folder);
-    status = child.wait(stop, options.limit, [&](const std::string& line) {
+    ChildProcess child(options.program, "gpu-run", folder);
+    const std::optional<int> ended = child.wait(stop, {options.limit}, [&](const std::string& line) {
       const Json said = Json::parse(line, nullptr, false);
       try {
         if (said.contains("error")) error = said.at("error");
@@ -304,14 +150,14 @@ Report run_in_child(const Problem& problem, const Recipe& recipe, const ChildRun
       }
       if (!said.is_object()) refuse_answer(line);
     });
+    if (!ended)
+      throw GpuError(
+          fmt::format("the GPU run was ended after {} s without a result; {}", options.limit.count(), kNothingLost));
+    status = *ended;
   }
-  if (WIFSIGNALED(status))
-    throw GpuError(fmt::format("the GPU run's process was ended by signal {} ({}); {}", WTERMSIG(status),
-                               strsignal(WTERMSIG(status)), kNothingLost));
-  if (error.is_object()) rethrow(error);
-  if (!done || WEXITSTATUS(status) != 0)
-    throw GpuError(fmt::format("the GPU run's process ended with code {} and no result{}; {}", WEXITSTATUS(status),
-                               last_line(folder / kErrors), kNothingLost));
+  if (error.is_object() && !WIFSIGNALED(status)) rethrow(error);
+  if (!done || status != 0)
+    throw GpuError(fmt::format("the GPU run's process {}; {}", how_it_ended(status, folder), kNothingLost));
   Report report = read_answer(folder, problem, recipe);
   if (options.check.kind != CheckRows::Kind::none) {
     const int threads = options.threads > 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
@@ -323,15 +169,7 @@ Report run_in_child(const Problem& problem, const Recipe& recipe, const ChildRun
 }
 
 int serve_gpu_run(const std::filesystem::path& folder, const GpuRunner& run) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody else would end it
-  const auto say = [](const Json& line) {
-    fmt::print("{}\n", line.dump(-1, ' ', true, Json::error_handler_t::replace));
-    std::fflush(stdout);
-  };
-  const auto failed = [&](const char* kind, const char* what, int code) {
-    say({{"error", {{"kind", kind}, {"what", what}}}});
-    return code;
-  };
+  end_with_parent();
   try {
     const SessionFile request = read_session(folder / kRequest, kUnlimited);
     if (!request.problem) throw InputError(kRequest, "no problem", "one");
@@ -347,18 +185,9 @@ int serve_gpu_run(const std::filesystem::path& folder, const GpuRunner& run) {
     write_session(folder / kAnswer, answer);
     say({{"done", true}});
     return 0;
-  } catch (const InputError& error) {
-    say({{"error",
-          {{"kind", "input"}, {"where", error.where()}, {"found", error.found()}, {"expected", error.expected()}}}});
-    return 2;
-  } catch (const gpu::Missing& missing) {
-    return failed("missing", missing.what(), 4);
-  } catch (const gpu::CompileError& error) {
-    return failed("compile", error.what(), 4);
-  } catch (const std::bad_alloc&) {
-    return failed("gpu", "not enough memory for the tensors of the run", 4);
   } catch (const std::exception& error) {
-    return failed("gpu", error.what(), 4);
+    say({{"error", error_json(error)}});
+    return dynamic_cast<const InputError*>(&error) ? 2 : 4;
   }
 }
 

@@ -10,6 +10,7 @@
 #include "app/command_line/output.h"
 #include "app/command_line/picture.h"
 #include "app/command_line/run_report.h"
+#include "app/command_line/sweep_measure.h"
 #include "engine/attention/trace.h"
 #include "engine/files/session_file.h"
 
@@ -56,12 +57,12 @@ void report_first_minutes(const Problem& problem) {
   }
 }
 
-// Its picture as it was left, and every report in it.
+// Its picture as it was left, every report and every measured sweep in it.
 int show_session(const std::filesystem::path& file, const std::stop_token& stop) {
   const SessionFile session = read_session(file, std::int64_t{8} << 30, stop);
   if (session.problem)
     draw(session.problem, session.recipe, session.K, fmt::format("flashscope-{}.png", file.stem().string()), stop);
-  if (session.reports.empty()) fmt::print("{}: no report of a run\n", file.string());
+  if (session.reports.empty() && session.sweeps.empty()) fmt::print("{}: no report of a run\n", file.string());
   for (std::size_t n = 0; n < session.reports.size(); ++n) {
     const SavedReport& saved = session.reports[n];
     fmt::print("{}report {} of {}\n", n > 0 ? "\n" : "", n + 1, session.reports.size());
@@ -70,6 +71,10 @@ int show_session(const std::filesystem::path& file, const std::stop_token& stop)
                   .first_head = 0,
                   .sheet = nullptr,
                   .made = Made{saved.date, saved.version, saved.conventions}});
+  }
+  for (std::size_t n = 0; n < session.sweeps.size(); ++n) {
+    fmt::print("{}sweep {} of {}\n", n > 0 || !session.reports.empty() ? "\n" : "", n + 1, session.sweeps.size());
+    print_table(swept_of(session.sweeps[n], std::int64_t{8} << 30, stop));
   }
   return kDone;
 }

@@ -13,6 +13,7 @@
 #include "app/command_line/display.h"
 #include "app/command_line/picture.h"
 #include "app/gpu_child.h"
+#include "app/measure.h"
 #include "kernels/host/compiler.h"
 
 namespace flashscope::command_line {
@@ -35,7 +36,8 @@ constexpr std::array kCommands{
     Known{"row", "the online softmax of one row of scores, chunk by chunk", add_row},
     Known{"devices", "the processors of this machine and what each can run", add_devices},
 };
-constexpr const char* kGpuRun = "gpu-run";  // FOLDER: the child's side of a run on a GPU; not for people
+// FOLDER: the child's side of a run, of a sweep on a GPU; not for people.
+constexpr const char *kGpuRun = "gpu-run", *kGpuSweep = "gpu-sweep";
 
 constexpr const char* kAbout =
     "flashscope: step, run and count a tiled attention kernel on your own tensors.\n"
@@ -79,11 +81,13 @@ bool is_command(int argc, char** argv) {
   if (argc < 2) return false;
   const std::string_view word = argv[1];
   const auto named = [&](const Known& known) { return word == known.name; };
-  return word.starts_with('-') || word == kGpuRun || std::any_of(kCommands.begin(), kCommands.end(), named);
+  return word.starts_with('-') || word == kGpuRun || word == kGpuSweep ||
+         std::any_of(kCommands.begin(), kCommands.end(), named);
 }
 
 int run(int argc, char** argv) {
   if (argc == 3 && std::string_view(argv[1]) == kGpuRun) return serve_gpu_run(argv[2]);
+  if (argc == 3 && std::string_view(argv[1]) == kGpuSweep) return serve_gpu_sweep(argv[2]);
   CLI::App program(kAbout, "flashscope");
   program.set_version_flag("--version", "flashscope " FLASHSCOPE_VERSION);
   program.footer(kExits);

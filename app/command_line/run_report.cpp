@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "app/gpu_child.h"
+#include "engine/insight/sweep.h"
 #include "engine/insight/traffic_table.h"
 
 namespace flashscope::command_line {
@@ -356,14 +357,14 @@ void print_report(const ReportView& view) {
 }
 
 Blocks blocks_of(const Shape& shape, const Recipe& recipe) {
-  const std::int64_t Br = std::min(recipe.Br, shape.Nq), Tr = (shape.Nq + Br - 1) / Br;
+  const std::int64_t launched = thread_blocks(shape, recipe);
   switch (recipe.algorithm) {
     case Algorithm::flash1:
-      return {shape.heads, "one a head: K, V outside"};
+      return {launched, "one a head: K, V outside"};
     case Algorithm::flash2:
-      return {shape.heads * Tr, fmt::format("one a head and row block: {} x {}", shape.heads, Tr)};
+      return {launched, fmt::format("one a head and row block: {} x {}", shape.heads, launched / shape.heads)};
     case Algorithm::standard:
-      return {shape.heads * shape.Nq, "of its softmax, one a row"};
+      return {launched, "of its softmax, one a row"};
   }
   return {};
 }

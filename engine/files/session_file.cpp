@@ -319,11 +319,13 @@ void check(const Report& report, const std::string& where) {
 
 }  // namespace
 
+std::string date_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+
 SavedReport make_saved(std::shared_ptr<const Report> report, const Problem& problem, std::string version) {
   SavedReport saved;
   saved.conventions = conventions(report->recipe, problem.mask);
   saved.report = std::move(report);
-  saved.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  saved.date = date_now();
   saved.version = std::move(version);
   return saved;
 }
@@ -382,7 +384,7 @@ SessionFile read_session(const std::filesystem::path& path, std::int64_t memory_
     if (report.gpu && report.gpu->timeline) report.gpu->timeline->spans = arrays.spans(report_array(n, "timeline"));
     facts.saved[n].report = std::make_shared<const Report>(std::move(report));
   }
-  session.reports = std::move(facts.saved);
+  session.reports = std::move(facts.saved), session.sweeps = std::move(facts.sweeps);
   return session;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/attention/cpu_runner.h"
+#include "engine/attention/measured_sweep.h"
 #include "engine/attention/problem.h"
 #include "engine/attention/recipe.h"
 #include "engine/files/tensor_file.h"
@@ -26,6 +27,7 @@ struct SavedReport {
   std::string version;      // of the program that made it
   std::string conventions;  // in force when it was made, mask included: conventions(recipe, mask)
 };
+std::string date_now();
 // Of a run that ended now.
 SavedReport make_saved(std::shared_ptr<const Report> report, const Problem& problem, std::string version);
 
@@ -35,6 +37,7 @@ struct SessionFile {
   std::int64_t head = 0, K = 0;  // the place
   std::string window;            // what the window keeps beside it, a JSON object as text; may be empty
   std::vector<SavedReport> reports;
+  std::vector<MeasuredSweep> sweeps;
 };
 
 // By content: a zip with a session.json in it. False for what cannot be read.

@@ -160,6 +160,26 @@ void fields(Visit& visit, either<SavedReport> auto& saved) {
   visit("date", date), visit("version", version), visit("conventions", conventions);
 }
 
+template <class Visit>
+void fields(Visit& visit, either<MeasuredPoint> auto& point) {
+  auto& [shape, mask, recipe, kernel, date, gpu, failed] = point;
+  visit("shape", shape), visit("mask", mask), visit("recipe", recipe), visit("kernel", kernel), visit("date", date);
+  visit("gpu", gpu), visit("failed", failed);
+}
+
+template <class Visit>
+void fields(Visit& visit, either<MeasuredOn> auto& on) {
+  auto& [device, architecture, driver, compiler, sources, l2_bytes] = on;
+  visit("device", device), visit("architecture", architecture), visit("driver", driver), visit("compiler", compiler);
+  visit("sources", sources), visit("l2_bytes", l2_bytes);
+}
+
+template <class Visit>
+void fields(Visit& visit, either<MeasuredSweep> auto& sweep) {
+  auto& [on, date, version, seed, points] = sweep;
+  visit("on", on), visit("date", date), visit("version", version), visit("seed", seed), visit("points", points);
+}
+
 // ---- words
 
 Causal parse_causal(std::string_view text) {
@@ -212,6 +232,17 @@ struct Writer {
     return list;
   }
 };
+
+// What a reader of the point may rely on.
+void check(const MeasuredPoint& point, const std::string& where) {
+  try {
+    flashscope::check(point.shape);
+    flashscope::check(point.recipe, point.shape);
+    if (!point.mask.structural_only()) throw InputError("mask", "rules", "causal and window alone");
+  } catch (const InputError& error) {
+    throw InputError(where + ": " + error.where(), error.found(), error.expected());
+  }
+}
 
 // ---- reading
 
@@ -324,6 +355,7 @@ Json session_to_json(const SessionFile& session) {
     report.update(Writer::json_of(*saved.report));
     reports.push_back(std::move(report));
   }
+  if (!session.sweeps.empty()) json["sweeps"] = Writer::json_of(session.sweeps);
   return json;
 }
 
@@ -351,7 +383,22 @@ SessionFacts session_from_json(const Json& json, const std::string& where) {
   if (!window.empty()) facts.window = window.dump();
   Reader::read(top.at("reports"), where + ": reports", facts.reports);
   Reader::read(top.at("reports"), where + ": reports", facts.saved);
+  if (const auto sweeps = json.find("sweeps"); sweeps != json.end()) {
+    Reader::read(*sweeps, where + ": sweeps", facts.sweeps);
+    for (std::size_t n = 0; n < facts.sweeps.size(); ++n)
+      for (std::size_t p = 0; p < facts.sweeps[n].points.size(); ++p)
+        check(facts.sweeps[n].points[p], fmt::format("{}: sweeps[{}].points[{}]", where, n, p));
+  }
   return facts;
+}
+
+Json point_to_json(const MeasuredPoint& point) { return Writer::json_of(point); }
+
+MeasuredPoint point_from_json(const Json& json, const std::string& where) {
+  MeasuredPoint point;
+  Reader::read(json, where, point);
+  check(point, where);
+  return point;
 }
 
 }  // namespace flashscope::files

@@ -26,8 +26,13 @@ struct SessionFacts {
   std::string window;
   std::vector<Report> reports;     // without O, LSE and a timeline's spans
   std::vector<SavedReport> saved;  // of each report: the rest
+  std::vector<MeasuredSweep> sweeps;
 };
 // `where` is for messages. Throws InputError with the place: "WHERE: reports[0].gpu.median".
 SessionFacts session_from_json(const nlohmann::ordered_json& json, const std::string& where);
+
+// One point of a measured sweep by itself: for processes that pass it on, and the cache.
+nlohmann::ordered_json point_to_json(const MeasuredPoint& point);
+MeasuredPoint point_from_json(const nlohmann::ordered_json& json, const std::string& where);  // throws InputError
 
 }  // namespace flashscope::files

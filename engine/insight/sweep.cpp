@@ -62,21 +62,22 @@ SweepPoint sweep_point(const SweepProblem& problem, const Recipe& recipe, const 
   const std::int64_t a_score = 2 * (shape.d + shape.dv);
   point.matmul_flops = a_score * point.form.cells;
   point.masked_flops = a_score * (point.form.cells - problem.visible);
-  const std::int64_t Tr = ceil_div(shape.Nq, recipe.Br);
-  switch (recipe.algorithm) {
-    case Algorithm::standard:
-      point.blocks = shape.heads * Tr;
-      break;
-    case Algorithm::flash1:
-      point.blocks = shape.heads;
-      break;
-    case Algorithm::flash2:
-      point.blocks = shape.heads * Tr;
-      break;
-  }
+  point.blocks = thread_blocks(shape, recipe);
   if (recipe.algorithm != Algorithm::standard)
     point.ragged_flops = a_score * (point.form.tiles * recipe.Br * recipe.Bc - point.form.cells);
   return point;
+}
+
+std::int64_t thread_blocks(const Shape& shape, const Recipe& recipe) {
+  switch (recipe.algorithm) {
+    case Algorithm::standard:
+      return shape.heads * shape.Nq;
+    case Algorithm::flash1:
+      return shape.heads;
+    case Algorithm::flash2:
+      return shape.heads * ceil_div(shape.Nq, recipe.Br);
+  }
+  return 0;
 }
 
 BlockDemand block_demand(const Shape& shape, const Recipe& recipe) {

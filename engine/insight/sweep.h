@@ -31,7 +31,7 @@ struct SweepPoint {
   std::int64_t matmul_flops = 0;  // of the visited tiles, ragged ones at their real size
   std::int64_t masked_flops = 0;  // of these, on scores that are masked
   std::int64_t ragged_flops = 0;  // beyond these, on whole tiles that hang over the edge
-  std::int64_t blocks = 0;        // thread blocks launched: flash2 a row block each, flash1 a head each
+  std::int64_t blocks = 0;        // thread blocks launched
   double intensity() const {      // FLOP a byte that crosses the HBM boundary
     return static_cast<double>(matmul_flops) / static_cast<double>(form.bytes.total().total());
   }
@@ -41,6 +41,9 @@ SweepPoint sweep_point(const SweepProblem& problem, const Recipe& recipe);
 // The same from what was counted, where there is no closed form.
 SweepPoint sweep_point(const SweepProblem& problem, const Recipe& recipe, const ClosedForm& moved);
 
+// Thread blocks that a GPU's kernel launches: flash2 a head and row block each, flash1 a head each; of a standard run
+// those of its softmax, a row each.
+std::int64_t thread_blocks(const Shape& shape, const Recipe& recipe);
 // Bytes of shared memory and threads of one thread block, by the model of `on_chip`: flash2 keeps S, P, m, l and O in
 // the registers of warps that own 16 rows each, flash1 keeps everything in shared memory. A standard run has no bound.
 struct BlockDemand {

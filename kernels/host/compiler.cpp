@@ -1,25 +1,22 @@
 #include "kernels/host/compiler.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <mutex>
+#include <optional>
 #include <regex>
 #include <thread>
 
 #include "embedded/kernel_source.h"
 #include "engine/error.h"
+#include "engine/files/cache.h"
 #include "kernels/host/libraries.h"
 
 namespace flashscope::gpu {
@@ -47,29 +44,6 @@ std::string constants_text(const KernelCode& code) {
   std::string text;
   for (const auto& [name, value] : code.constants) text += fmt::format(" {}={}", name, value);
   return text;
-}
-
-// FNV-1a, 64 bits, from two starts: 128 bits of name.
-std::string hash(std::span<const std::string> parts) {
-  std::uint64_t a = 0xcbf29ce484222325u, b = 0x84222325cbf29ce4u;
-  const auto add = [&](unsigned char byte) {
-    a = (a ^ byte) * 0x100000001b3u;
-    b = (b ^ byte) * 0x100000001b3u;
-    b ^= b >> 29;
-  };
-  for (const std::string& part : parts) {
-    for (const char c : part) add(static_cast<unsigned char>(c));
-    add(0);
-  }
-  return fmt::format("{:016x}{:016x}", a, b);
-}
-
-std::filesystem::path cache_folder() {
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg == '/')
-    return std::filesystem::path(xdg) / "flashscope";
-  if (const char* home = std::getenv("HOME"); home && *home == '/')
-    return std::filesystem::path(home) / ".cache" / "flashscope";
-  return {};
 }
 
 // What the assembler printed of each entry function.
@@ -109,36 +83,25 @@ bool take(std::string_view& in, std::string_view& part) {
 }
 
 bool read_cache(const std::filesystem::path& path, const std::string& key, Compiled& compiled) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return false;
-  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  std::string_view rest = bytes, name, log, cubin, check;
+  const std::optional<std::string> bytes = read_cached(path);
+  if (!bytes) return false;
+  std::string_view rest = *bytes, name, log, cubin, check;
   if (!take(rest, name) || !take(rest, log) || !take(rest, cubin) || !take(rest, check) || name != key) return false;
-  if (check != hash(std::array{std::string(log), std::string(cubin)})) return false;
+  if (check != cache_name(std::array{std::string(log), std::string(cubin)})) return false;
   compiled.entries = figures(std::string(log));
   compiled.cubin.assign(cubin.begin(), cubin.end());
   compiled.from_cache = true;
   return true;
 }
 
-// A cache that cannot be written is no error: the next start compiles again.
 void write_cache(const std::filesystem::path& path, const std::string& key, const std::string& log,
                  const std::vector<char>& cubin) {
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  static std::atomic<int> number{0};
-  std::filesystem::path part = path;
-  part += fmt::format(".{}.{}", getpid(), number++);
   std::string bytes;
   put(bytes, key);
   put(bytes, log);
   put(bytes, {cubin.data(), cubin.size()});
-  put(bytes, hash(std::array{log, std::string(cubin.begin(), cubin.end())}));
-  std::ofstream file(part, std::ios::binary);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (file) std::filesystem::rename(part, path, error);
-  if (!file || error) std::filesystem::remove(part, error);
+  put(bytes, cache_name(std::array{log, std::string(cubin.begin(), cubin.end())}));
+  write_cached(path, bytes);
 }
 
 // Destroyed with its scope, also when compiling fails.
@@ -154,6 +117,16 @@ void check_nvrtc(nvrtcResult result, const char* what) {
 }
 
 }  // namespace
+
+std::string toolchain() { return "NVRTC " + nvrtc().version_text; }
+
+std::string source_hash() {
+  std::vector<std::string> parts;
+  for (const char* file : {"flash1.cu", "flash2_simple.cu", "flash2_mma.cu", "softmax.cu"})
+    parts.push_back(source_text(file, {}));
+  for (const char* file : kHeaders) parts.push_back(source_text(file, {}));
+  return cache_name(parts);
+}
 
 const EntryFigures& Compiled::entry(std::string_view name) const {
   for (const EntryFigures& figures : entries)
@@ -177,7 +150,7 @@ Compiled compile(const KernelCode& code, const std::string& architecture, const 
   std::vector<std::string> parts{n.version_text, code.file, source};
   parts.insert(parts.end(), headers.begin(), headers.end());
   parts.insert(parts.end(), flags.begin(), flags.end());
-  const std::string key = hash(parts);
+  const std::string key = cache_name(parts);
   const std::filesystem::path folder = options.use_cache ? cache_folder() : std::filesystem::path();
   const std::filesystem::path path = folder / (key + ".cubin");
   Compiled compiled;

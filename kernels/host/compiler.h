@@ -54,6 +54,10 @@ struct CompileOptions {
 // architecture: "sm_80". Throws Missing, CompileError.
 Compiled compile(const KernelCode& code, const std::string& architecture, const CompileOptions& options = {});
 
+// What a measurement depends on: "NVRTC 13.0" (throws Missing), and a hash of the attention kernels' text.
+std::string toolchain();
+std::string source_hash();
+
 struct CompileJob {
   KernelCode code;
   std::string architecture;

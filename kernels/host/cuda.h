@@ -95,7 +95,10 @@ class Library {
   explicit Library(const void* cubin) {
     FLASHSCOPE_CUDA(cudaLibraryLoadData(&library_, cubin, nullptr, nullptr, 0, nullptr, nullptr, 0));
   }
-  ~Library() { cudaLibraryUnload(library_); }
+  ~Library() {
+    if (library_) cudaLibraryUnload(library_);
+  }
+  Library(Library&& other) noexcept : library_(std::exchange(other.library_, nullptr)) {}
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
   const void* kernel(const char* entry) const {

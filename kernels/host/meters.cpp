@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "kernels/host/compiler.h"
 #include "kernels/host/gpu_runner.h"
@@ -20,8 +21,7 @@
 namespace flashscope::gpu {
 namespace {
 
-constexpr int kRepeats = 3;          // of a measurement
-constexpr double kShortSeconds = 1;  // that takes no longer than this
+constexpr double kShortSeconds = 1;  // a measurement that takes no longer is repeated
 
 struct Cupti {
   decltype(&cuptiGetResultString) get_result_string;
@@ -341,25 +341,52 @@ void open_meters() { cupti(); }
 // Without the profiler's own start, which needs a driver.
 Counters counters_of(const std::string& chip) { return find_counters(chip, nullptr); }
 
-Measured measure(int device, const std::string& architecture, const Pool& pool, const Stream& stream,
-                 const std::function<void()>& prepare, const std::function<void()>& launch,
-                 const std::function<void(const char*, int, int)>& on_pass) {
-  cudaDeviceProp properties = {};
-  FLASHSCOPE_CUDA(cudaGetDeviceProperties(&properties, device));
-  const std::int64_t swept = 4 * static_cast<std::int64_t>(properties.l2CacheSize) / 16 * 16;
-  const DeviceMemory clean(swept + 16, pool, stream);
-  FLASHSCOPE_CUDA(cudaMemsetAsync(clean.as<void>(), 0, static_cast<std::size_t>(clean.bytes()), stream));
-  const Compiled compiled = compile({"sweep.cu", {}}, architecture);
-  const Library library(compiled.cubin.data());
-  const void* kernel = library.kernel("sweep");
-  const auto sweep = [&] {
+struct Meters::Impl {
+  Impl(int device, const std::string& architecture, const Pool& pool, const Stream& on)
+      : stream(on),
+        properties(properties_of(device)),
+        swept(4 * static_cast<std::int64_t>(properties.l2CacheSize) / 16 * 16),
+        clean(swept + 16, pool, on),
+        compiled(compile({"sweep.cu", {}}, architecture)),
+        library(compiled.cubin.data()),
+        kernel(library.kernel("sweep")) {
+    FLASHSCOPE_CUDA(cudaMemsetAsync(clean.as<void>(), 0, static_cast<std::size_t>(clean.bytes()), stream));
+    profiler = std::make_unique<RangeProfiler>(device);
+    // The first collection of a new profiler is thrown away: its start writes to memory.
+    profiler->collect([&] { sweep(); }, [&] { sweep(); }, [] {});
+  }
+  static cudaDeviceProp properties_of(int device) {
+    cudaDeviceProp properties = {};
+    FLASHSCOPE_CUDA(cudaGetDeviceProperties(&properties, device));
+    return properties;
+  }
+  void sweep() const {
     const void* from = clean.as<void>();
     unsigned long long n = static_cast<unsigned long long>(swept / 16);
     void* sink = clean.as<char>() + swept;
     void* parameters[] = {static_cast<void*>(&from), &n, static_cast<void*>(&sink)};
     FLASHSCOPE_CUDA(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(properties.multiProcessorCount * 8)), dim3(256),
                                      parameters, 0, stream));
-  };
+  }
+
+  const Stream& stream;
+  const cudaDeviceProp properties;
+  const std::int64_t swept;
+  const DeviceMemory clean;
+  const Compiled compiled;
+  const Library library;
+  const void* kernel;
+  std::unique_ptr<RangeProfiler> profiler;
+};
+
+Meters::Meters(int device, const std::string& architecture, const Pool& pool, const Stream& stream)
+    : impl_(std::make_unique<Impl>(device, architecture, pool, stream)) {}
+Meters::~Meters() = default;
+
+Measured Meters::measure(const std::function<void()>& prepare, const std::function<void()>& launch,
+                         const Options& options, const OnPass& on_pass) {
+  RangeProfiler& profiler = *impl_->profiler;
+  const auto sweep = [&] { impl_->sweep(); };
   const auto cold = [&] {
     prepare();
     sweep();
@@ -369,7 +396,6 @@ Measured measure(int device, const std::string& architecture, const Pool& pool, 
     launch();
     prepare();
   };
-  RangeProfiler profiler(device);
   // DRAM's counters see the whole device: other processes and the display only add to them, so the least of some
   // measurements is nearest to the run's own, as long as they are short.
   const auto collect = [&](const char* what, const std::function<void()>& before, const std::function<void()>& work) {
@@ -382,15 +408,15 @@ Measured measure(int device, const std::string& architecture, const Pool& pool, 
     std::vector<double> values = profiler.collect(before, work, told);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started;
     if (taken.count() > kShortSeconds) return values;
-    all = kRepeats * passes;
-    for (int n = 1; n < kRepeats; ++n) {
+    all = options.repeats * passes;
+    for (int n = 1; n < options.repeats; ++n) {
       const std::vector<double> again = profiler.collect(before, work, told);
       for (const std::size_t dram : {std::size_t{2}, std::size_t{3}})
         values[dram] = std::min(values[dram], again[dram]);
     }
     return values;
   };
-  const auto figures = [&](const std::vector<double>& values, double dram_written, double idle) {
+  const auto figures = [&](const std::vector<double>& values, double dram_written, std::optional<double> idle) {
     HardwareFigures found;
     found.l2_read = values[0], found.l2_written = values[1], found.dram_read = values[2];
     found.dram_written = dram_written;
@@ -398,16 +424,18 @@ Measured measure(int device, const std::string& architecture, const Pool& pool, 
     found.bank_conflicts = values[7], found.passes = profiler.passes(), found.dram_written_idle = idle;
     return found;
   };
-  // The first collection of a new profiler is thrown away: its start writes to memory.
-  profiler.collect(cold, sweep, [] {});
-  const double idle = collect("without the kernel", cold, sweep)[3];
+  std::optional<double> idle;
+  if (options.warm) idle = collect("without the kernel", cold, sweep)[3];
   const std::vector<double> alone = collect("caches cold", cold, launch);
   const double written = collect("DRAM writes", cold, [&] {
     launch();
     sweep();
   })[3];
+  Measured measured{figures(alone, written, idle), {}};
+  if (!options.warm) return measured;
   const std::vector<double> after = collect("caches warm", warm, launch);
-  return {figures(alone, written, idle), figures(after, after[3], idle)};
+  measured.warm = figures(after, after[3], idle);
+  return measured;
 }
 
 }  // namespace flashscope::gpu

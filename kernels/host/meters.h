@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,14 +24,32 @@ struct Counters {
 Counters counters_of(const std::string& chip);
 
 struct Measured {
-  HardwareFigures cold, warm;
+  HardwareFigures cold, warm;  // warm: zeros where it was not asked for
 };
-// Runs `launch` as often as the counters need passes, in each state of the caches. `prepare` goes before each, outside
-// what is measured. `on_pass` hears of each: what it is for, and how many there were of how many (more, where a run is
-// short enough to be measured several times).
-// Throws Missing where counters cannot be read: no CUPTI, no permission, unknown chip.
-Measured measure(int device, const std::string& architecture, const Pool& pool, const Stream& stream,
-                 const std::function<void()>& prepare, const std::function<void()>& launch,
-                 const std::function<void(const char* what, int done, int passes)>& on_pass = {});
+// The counters of one device, ready to be read again and again: to open them takes about a quarter of a second. While
+// one is open, no other may be.
+class Meters {
+ public:
+  // Throws Missing where counters cannot be read: no CUPTI, no permission, unknown chip. Pool and stream outlive it.
+  Meters(int device, const std::string& architecture, const Pool& pool, const Stream& stream);
+  ~Meters();
+  Meters(const Meters&) = delete;
+  Meters& operator=(const Meters&) = delete;
+
+  struct Options {
+    bool warm = true;  // and what is written without the kernel; else the cold figures alone
+    int repeats = 3;   // of a measurement, where it is short
+  };
+  using OnPass = std::function<void(const char* what, int done, int passes)>;
+  // Runs `launch` as often as the counters need passes, in each state of the caches. `prepare` goes before each,
+  // outside what is measured. `on_pass` hears of each: what it is for, and how many there were of how many (more, where
+  // a run is short enough to be measured several times).
+  Measured measure(const std::function<void()>& prepare, const std::function<void()>& launch, const Options& options,
+                   const OnPass& on_pass = {});
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace flashscope::gpu

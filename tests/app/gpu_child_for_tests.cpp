@@ -1,10 +1,15 @@
 // A child that does as the real one does, but on the CPU: for the tests of the parent, where there is no GPU.
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdlib>
+#include <thread>
 
 #include "app/gpu_child.h"
+#include "app/measure.h"
 #include "engine/error.h"
+#include "kernels/host/compiler.h"
+#include "tests/measured_points.h"
 
 namespace flashscope {
 namespace {
@@ -31,10 +36,30 @@ Report run(const Problem& problem, const Recipe& recipe, const gpu::GpuRunOption
   return report;
 }
 
+// Points of a sweep: figures made by hand, and faults by Br.
+PreparePoint open_points(const MeasureOptions&) {
+  return [](const MeasuredPoint& asked) -> std::function<MeasuredPoint()> {
+    const std::int64_t Br = asked.recipe.Br;
+    if (Br == 16) throw InputError("Br", "16", "a kernel");
+    if (Br == 32) throw gpu::CompileError("flash2.cu(3): error: a \"quoted\" word");
+    return [asked, Br] {
+      if (Br == 48) throw InputError("run on the GPU", "300 registers a thread", "255 at most");
+      if (Br == 80) throw gpu::GpuError("cudaLaunchKernel: an illegal memory access was encountered");
+      if (Br == 96) raise(SIGSEGV);
+      while (Br == 144) std::this_thread::sleep_for(std::chrono::seconds(1));
+      MeasuredPoint point = measured_point(asked);
+      if (asked.recipe.Bc == 208) point.gpu->measured.reset(), point.gpu->not_measured = "no permission: run as root";
+      return point;
+    };
+  };
+}
+
 }  // namespace
 }  // namespace flashscope
 
 int main(int argc, char** argv) {
-  if (argc != 3 || std::string_view(argv[1]) != "gpu-run") return 99;
-  return flashscope::serve_gpu_run(argv[2], flashscope::run);
+  const std::string_view command = argc == 3 ? argv[1] : "";
+  if (command == "gpu-run") return flashscope::serve_gpu_run(argv[2], flashscope::run);
+  if (command == "gpu-sweep") return flashscope::serve_gpu_sweep(argv[2], flashscope::open_points);
+  return 99;
 }

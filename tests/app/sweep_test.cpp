@@ -1,5 +1,7 @@
 // flashscope sweep: every traffic table of the documents, the product of options, and the files it writes.
+#include "engine/files/session_file.h"
 #include "tests/app/command_line.h"
+#include "tests/measured_points.h"
 
 namespace flashscope {
 namespace {
@@ -162,6 +164,87 @@ TEST_F(SweepCommand, AdviceNamesTheBestAndWhy) {
   expect_refused("sweep --advise --n 8 --d 4", "--device-sheet");
   expect_refused("sweep --advise --vary br=1 --n 8 --d 4 --device-sheet H200", "--vary");
   expect_refused("sweep --advise --algorithm standard --n 8 --d 4 --device-sheet H200", "standard");
+}
+
+// A sweep that a GPU measured, as `--save` leaves it.
+class MeasuredSweepCommand : public SweepCommand {
+ protected:
+  void SetUp() override {
+    SweepCommand::SetUp();
+    const Shape shape{.heads = 16, .kv_heads = 16, .Nq = 4096, .Nk = 4096, .d = 64, .dv = 64, .type = DType::bfloat16};
+    sweep_.on = measured_on_h200(), sweep_.date = "2026-11-30T13:00:00Z", sweep_.version = "0.1.0", sweep_.seed = 7;
+    for (const std::int64_t Br : {64, 128})
+      for (const std::int64_t Bc : {64, 128}) sweep_.points.push_back(measured_point(asked_point(shape, Br, Bc)));
+    sweep_.points.push_back(asked_point(shape, 256, 256));
+    sweep_.points.back().failed = "327,680 bytes of shared memory, at most 232,448";
+    SessionFile session;
+    session.sweeps.push_back(sweep_);
+    write_session(folder_ / "s.fscope", session);
+  }
+  MeasuredSweep sweep_;
+};
+
+TEST_F(MeasuredSweepCommand, IsReadWithoutAGpu) {
+  const json object = run_json("sweep --from s.fscope");
+  EXPECT_EQ(object["measured_on"]["name"], "NVIDIA H200");
+  EXPECT_EQ(object["measured_on"]["date"], "2026-11-30T13:00:00Z");
+  ASSERT_EQ(object["points"].size(), 5u);
+  for (std::size_t n = 0; n < 4; ++n) {
+    const json &point = object["points"][n], &measured = point["measured"];
+    EXPECT_EQ(point["vary"]["br"], std::to_string(sweep_.points[n].recipe.Br));
+    EXPECT_EQ(measured["seconds"]["median"], sweep_.points[n].gpu->median);
+    EXPECT_EQ(measured["traffic"]["l2_sm"]["read"].get<double>(),
+              point["bytes"]["read"].get<double>() + kMoreThanFormula);
+    EXPECT_EQ(measured["traffic"]["l2_sm_less_formula"], kMoreThanFormula);
+    EXPECT_EQ(measured["traffic"]["cache"], "cold");
+    EXPECT_TRUE(measured["reason"].is_null());
+  }
+  EXPECT_EQ(object["points"][4]["measured"]["failed"], sweep_.points[4].failed);
+  const Result text = run("sweep --from s.fscope --csv s.csv --chart s.svg");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("measured on NVIDIA H200 (sm_90a), driver for CUDA 13.0, NVRTC 13.0"));
+  EXPECT_THAT(text.out, HasSubstr("327,680 bytes of shared memory"));
+  EXPECT_THAT(text.out, HasSubstr("553,914,368"));  // 128 x 64: the formula's 545,259,520 + 8,650,752, and 4,096
+  const std::string table = contents(folder_ / "s.csv");
+  EXPECT_THAT(table, HasSubstr("# bytes: counted: kernel units\n"));
+  EXPECT_THAT(table, HasSubstr("# l2_sm_read: measured by l1tex__m_xbar2l1tex_read_bytes.sum"));
+  EXPECT_THAT(table, HasSubstr("L2 and DRAM cold"));
+  EXPECT_THAT(table, HasSubstr("# registers: reported by the compiler\n"));
+  EXPECT_THAT(table, HasSubstr(",545263616,8650752,"));
+  EXPECT_THAT(table, HasSubstr("\"327,680 bytes of shared memory, at most 232,448\""));
+  const std::string picture = contents(folder_ / "s.svg");
+  EXPECT_THAT(picture, HasSubstr(">measured<"));
+  EXPECT_THAT(picture, HasSubstr("NVIDIA H200"));
+}
+
+TEST_F(MeasuredSweepCommand, WithoutADisplayASessionsSweepsAreShown) {
+  const Result result = run("s.fscope");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("sweep 1 of 1"));
+  EXPECT_THAT(result.out, HasSubstr("measured on NVIDIA H200"));
+}
+
+TEST_F(MeasuredSweepCommand, WhatCannotBeReadIsRefused) {
+  expect_refused("sweep --from nowhere.fscope", "no such file");
+  expect_refused("sweep --from s.fscope --number 2", "1 to 1");
+  expect_refused("sweep --from s.fscope --vary br=1", "--from");
+  SessionFile session;
+  write_session(folder_ / "empty.fscope", session);
+  expect_refused("sweep --from empty.fscope", "without a measured sweep");
+}
+
+TEST_F(SweepCommand, MeasuringNeedsAGpu) {
+  const json devices = run_json("devices");
+  if (devices["gpu_usable"]) GTEST_SKIP() << "there is one";
+  for (const char* how : {"--vary br=64,128", "", "--advise"}) {
+    const Result result = run(std::string("sweep --measure --n 256 --d 64 --dtype float16 ") + how);
+    EXPECT_EQ(result.code, 4) << how;
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.err, "flashscope sweep: " + devices["missing"][0].get<std::string>() + "\n");
+  }
+  expect_refused("sweep --n 8 --d 4 --vary br=1 --save s.fscope", "--measure");
+  expect_refused("sweep --n 8 --d 4 --vary br=1 --kernel mma", "--measure");
+  expect_refused("sweep --n 8 --d 4 --vary kernel=mma,simple", "one of ");
 }
 
 TEST_F(SweepCommand, BadInputIsRefused) {

@@ -73,6 +73,7 @@ std::vector<Item> menu() {
   add("flash1.cu", {{"TYPE", 0}, {"EACH", 0}, {"TIMELINE", 1}});
   add("softmax.cu", {{"TYPE", 2}, {"TIMELINE", 1}, {"ROW_FITS", 0}});
   add("flash2_mma.cu", {{"TIMELINE", 1}, {"BAND", 1}});
+  for (const int type : {0, 1, 2}) all.push_back({{"random.cu", {{"TYPE", type}}}});
   // Their verbs are called, not inlined: what they save of their caller's registers counts as spilled.
   for (const char* file : {"tile_step.cu", "tile_stats.cu"})
     for (const int in_double : {0, 1}) all.push_back({{file, {{"DOUBLE", in_double}}, false}, 256});

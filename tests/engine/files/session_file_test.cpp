@@ -12,6 +12,7 @@
 #include "engine/files/session_json.h"
 #include "tests/engine/files/fixtures.h"
 #include "tests/engine/support.h"
+#include "tests/measured_points.h"
 
 namespace flashscope {
 namespace {
@@ -313,6 +314,40 @@ TEST(SessionFile, AFailedWriteLeavesWhatWasThere) {
     last = done;
   });
   EXPECT_GT(last, 0);
+}
+
+TEST(SessionFile, MeasuredSweepsComeBackWithoutAProblem) {
+  const Folder folder;
+  const std::filesystem::path path = folder / "s.fscope";
+  const Shape shape{.heads = 2, .kv_heads = 1, .Nq = 300, .Nk = 400, .d = 64, .dv = 32, .type = DType::bfloat16};
+  MeasuredSweep sweep;
+  sweep.on = measured_on_h200(), sweep.date = "2026-11-30T13:00:00Z", sweep.version = "0.1.0", sweep.seed = 7;
+  sweep.points.push_back(measured_point(asked_point(shape, 128, 64, Causal::bottom_right)));
+  sweep.points.back().gpu = gpu_figures();
+  sweep.points.back().gpu->timeline.reset();
+  sweep.points.push_back(asked_point(shape, 256, 256));
+  sweep.points.back().failed = "328,000 bytes of \"shared\" memory";
+  sweep.points.push_back(measured_point(asked_point(shape, 64, 16)));
+  sweep.points.back().gpu->measured.reset(), sweep.points.back().gpu->not_measured = "no permission";
+  SessionFile session;
+  session.sweeps = {sweep, sweep};
+  session.sweeps[1].seed = 8;
+  write_session(path, session);
+  EXPECT_TRUE(is_session(path));
+  const SessionFile found = read_session(path);
+  EXPECT_FALSE(found.problem);
+  ASSERT_EQ(found.sweeps.size(), 2u);
+  EXPECT_EQ(found.sweeps[1].seed, 8);
+  const MeasuredSweep& back = found.sweeps[0];
+  EXPECT_EQ(back.on, sweep.on);
+  EXPECT_EQ(back.date, sweep.date);
+  EXPECT_EQ(back.version, sweep.version);
+  ASSERT_EQ(back.points.size(), 3u);
+  for (std::size_t n = 0; n < 3; ++n)  // every field, bit for bit: numbers are written to be read back
+    EXPECT_EQ(files::point_to_json(back.points[n]), files::point_to_json(sweep.points[n])) << n;
+  EXPECT_EQ(back.points[0].gpu->median, sweep.points[0].gpu->median);
+  EXPECT_EQ(back.points[1].failed, sweep.points[1].failed);
+  EXPECT_EQ(back.points[0].mask.causal, Causal::bottom_right);
 }
 
 }  // namespace
