@@ -198,6 +198,15 @@ void Document::step_on(int gpu) {
   if (std::exchange(d.stepping_gpu, gpu) != gpu && (d.plan || d.planning)) d.request();
 }
 
+void Document::set_lse(const LseConvention& convention) {
+  Impl& d = *impl_;
+  if (d.stage.lse == convention) return;
+  d.stage.lse = convention;
+  if (d.plan) d.stage.conventions = conventions(d.plan->recipe, d.plan->problem->mask, convention);
+  ++d.stage.version;
+  if (d.plan && d.beside) d.request();  // the second recipe's line is made with its state
+}
+
 void Document::hover_row(std::int64_t row) {
   Impl& d = *impl_;
   if (d.hovered == row) return;

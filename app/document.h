@@ -78,13 +78,16 @@ class Document {
   void cancel_job();
   void step_on(int gpu);  // the GPU that steps from here on; -1: the CPU
 
-  // A second recipe of the same problem, kept in step with the first by place; none: only one is shown. Not an
-  // undo step. One that cannot be stepped is refused with `message`.
-  void set_beside(const std::optional<Recipe>& recipe);
+  // A second recipe, kept in step with the first by place; none: only one is shown. `problem`: its own, of the same
+  // shape (another mask, scale or layout); such a recipe goes when other tensors are opened. Null: the first one's. Not
+  // an undo step. One that cannot be stepped is refused with `message`.
+  void set_beside(const std::optional<Recipe>& recipe, std::shared_ptr<const Problem> problem = {});
   const std::optional<Recipe>& beside() const;
-  void find_difference(bool forward);  // a job: the next state in which a row first differs
+  const std::shared_ptr<const Problem>& beside_problem() const;  // null: the first one's
+  void find_difference(bool forward);                            // a job: the next state in which a row first differs
 
-  void hover_row(std::int64_t row);  // -1: none
+  void set_lse(const LseConvention& convention);  // how LSE is written and read; computed is the same. Not an undo step
+  void hover_row(std::int64_t row);               // -1: none
   void pin_row(std::int64_t row, bool pinned);
   void request_history(std::int64_t head, std::int64_t row, std::int64_t channel = -1);  // channel of O, or none
   void request_events(unsigned kinds, std::int64_t first, std::int64_t count);

@@ -49,7 +49,7 @@ void Document::Impl::request() {
     request.plan = plan;
   request.gpu = stepping_gpu;
   request.check_row = hovered >= 0 ? hovered : pinned.empty() ? -1 : pinned.front();
-  request.beside = beside;
+  request.beside = beside, request.beside_problem = beside_problem;
   request.beside_row = beside_row >= 0 ? beside_row : pinned.empty() ? -1 : pinned.front();
   stage.busy = true;
   ++stage.version;
@@ -116,7 +116,7 @@ void Document::Impl::take(Seeker::Result result) {
   stage.check = std::move(result.check), stage.check_row = result.check_row;
   stage.pinned_rows = pinned;
   stage.title = plan->problem->name;
-  stage.conventions = conventions(plan->recipe, plan->problem->mask);
+  stage.conventions = conventions(plan->recipe, plan->problem->mask, stage.lse);
   show_map();
   take_beside(std::move(result));
   if (newest && then_K) {
@@ -174,6 +174,12 @@ void Document::Impl::apply(Settings next, bool keep_place) {
   place_by = 0;
   then_K.reset();
   waiting = {};
+  if (beside_problem && settings.problem) {
+    if (next.problem->q != settings.problem->q)
+      beside.reset(), beside_problem.reset();
+    else if (beside_problem == settings.problem)  // one problem: its mask changes on both sides
+      beside_problem = next.problem;
+  }
   settings = std::move(next);
   generation = ++generations;
   planning = true;

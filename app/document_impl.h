@@ -67,8 +67,9 @@ struct Document::Impl {
   std::string message;
   std::vector<std::int64_t> pinned;
   std::int64_t hovered = -1;
-  std::optional<Recipe> beside;  // the second recipe
-  std::int64_t beside_row = -1;  // of the last difference that was found
+  std::optional<Recipe> beside;                   // the second recipe
+  std::shared_ptr<const Problem> beside_problem;  // its own; null: the first one's
+  std::int64_t beside_row = -1;                   // of the last difference that was found
   RunList runs;
   Settings saved;                      // those that are in a file
   std::optional<std::int64_t> then_K;  // where to go once the present settings are planned

@@ -60,19 +60,21 @@ void Document::run_to(std::vector<Stop> stops, bool forward, std::function<void(
   d.searching = true;
 }
 
-void Document::set_beside(const std::optional<Recipe>& recipe) {
+void Document::set_beside(const std::optional<Recipe>& recipe, std::shared_ptr<const Problem> problem) {
   Impl& d = *impl_;
-  if (d.beside == recipe) return;
+  if (!recipe) problem.reset();
+  if (d.beside == recipe && d.beside_problem == problem) return;
   if (recipe && d.settings.problem) {
     try {
       check(*recipe, d.settings.problem->shape());
+      if (problem) check_beside(*d.settings.problem, *problem);
     } catch (const InputError& error) {
       d.message = d.stage.message = error.what();
       ++d.stage.version;
       return;
     }
   }
-  d.beside = recipe;
+  d.beside = recipe, d.beside_problem = std::move(problem);
   d.beside_row = -1;
   if (!recipe) d.stage.beside.reset(), d.stage.differences.reset();
   ++d.stage.version;
@@ -80,43 +82,46 @@ void Document::set_beside(const std::optional<Recipe>& recipe) {
 }
 
 const std::optional<Recipe>& Document::beside() const { return impl_->beside; }
+const std::shared_ptr<const Problem>& Document::beside_problem() const { return impl_->beside_problem; }
 
 void Document::find_difference(bool forward) {
   Impl& d = *impl_;
   if (!d.beside || d.wait_for_plan(Impl::kJob, [=, this] { find_difference(forward); })) return;
   const auto plan = d.plan;
-  d.start_job(
-      fmt::format("Searching the {} difference", forward ? "next" : "previous"),
-      [this, plan, other = *d.beside, from = d.requested_K, forward](
-          std::stop_token stop, const Progress& progress) -> std::function<void()> {
-        const auto found = first_difference(plan->problem, plan->recipe, other, from, forward, {0, stop, progress});
-        return [this, plan, other, found, forward] {
-          if (impl_->plan != plan || impl_->beside != other) return;
-          if (found) {
-            impl_->beside_row = found->row;
-            return seek(found->K);
-          }
-          impl_->message = impl_->stage.message =
-              fmt::format("No row begins to differ {} this step", forward ? "after" : "before");
-        };
-      });
+  d.start_job(fmt::format("Searching the {} difference", forward ? "next" : "previous"),
+              [this, plan, other = *d.beside, problem = d.beside_problem ? d.beside_problem : plan->problem,
+               from = d.requested_K, forward](std::stop_token stop, const Progress& progress) -> std::function<void()> {
+                const auto found =
+                    first_difference(plan->problem, plan->recipe, problem, other, from, forward, {0, stop, progress});
+                return [this, plan, other, problem, found, forward] {
+                  if (impl_->plan != plan || impl_->beside != other) return;
+                  if ((impl_->beside_problem ? impl_->beside_problem : plan->problem) != problem) return;
+                  if (found) {
+                    impl_->beside_row = found->row;
+                    return seek(found->K);
+                  }
+                  impl_->message = impl_->stage.message =
+                      fmt::format("No row begins to differ {} this step", forward ? "after" : "before");
+                };
+              });
   d.searching = true;
 }
 
 void Document::Impl::take_beside(Seeker::Result result) {
   if (!result.beside_error.empty()) {
     message = stage.message = "the second recipe: " + result.beside_error;
-    beside.reset();
+    beside.reset(), beside_problem.reset();
   }
   stage.beside.reset(), stage.differences.reset();
   if (!beside || !result.beside) return;
   auto other = std::make_shared<viz::StageData>();
-  other->problem = stage.problem;
+  other->problem = std::move(result.beside->problem);
   other->schedule = std::move(result.beside->schedule);
   other->state = std::move(result.beside->state);
   other->on_chip = std::move(result.beside->on_chip);
   other->pinned_rows = pinned;
-  other->conventions = conventions(other->schedule->recipe(), stage.problem->mask);
+  other->lse = stage.lse;
+  other->conventions = conventions(other->schedule->recipe(), other->problem->mask, stage.lse);
   other->version = ~stage.version;  // never that of the first: pictures are cached by it
   stage.differences = std::make_shared<const Differences>(std::move(result.beside->differences));
   stage.beside = std::move(other);

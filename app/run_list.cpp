@@ -54,9 +54,8 @@ void RunList::take(const SessionFile& session, const std::vector<bool>& own) {
   runs_.clear(), chosen_.reset();
   for (std::size_t n = 0; n < session.reports.size(); ++n) {
     Run run{session.reports[n], nullptr};
-    const bool its_own =
-        session.problem && run.report().shape == session.problem->shape() &&
-        (n < own.size() ? own[n] : run.saved.conventions == conventions(run.report().recipe, session.problem->mask));
+    const bool its_own = session.problem && (n < own.size() ? own[n] && run.report().shape == session.problem->shape()
+                                                            : is_of(run.saved, *session.problem));
     if (its_own) run.problem = session.problem;
     runs_.push_back(std::make_shared<const Run>(std::move(run)));
   }

@@ -154,21 +154,21 @@ Seeker::Result Seeker::serve(const Request& request, std::stop_token stop) {
 
 void Seeker::serve_beside(const Request& request, Result& result, const std::stop_token& stop) {
   try {
-    const bool same =
-        beside_trace_ && beside_problem_ == plan_->problem && beside_schedule_->recipe() == *request.beside;
+    const auto& problem = request.beside_problem ? request.beside_problem : plan_->problem;
+    const bool same = beside_trace_ && beside_problem_ == problem && beside_schedule_->recipe() == *request.beside;
+    check_beside(*plan_->problem, *problem);
     if (!same) {
       beside_trace_.reset();
-      beside_trace_.emplace(plan_->problem, *request.beside);
-      beside_problem_ = plan_->problem;
-      beside_schedule_ =
-          std::make_shared<const Schedule>(plan_->problem->shape(), plan_->problem->mask, *request.beside);
+      beside_trace_.emplace(problem, *request.beside);
+      beside_problem_ = problem;
+      beside_schedule_ = std::make_shared<const Schedule>(problem->shape(), problem->mask, *request.beside);
       beside_state_.reset();
     }
     const std::int64_t K = paired_state(*plan_->schedule, state_->K, *beside_schedule_, request.beside_row);
     if (!beside_state_ || beside_state_->K != K)
       beside_state_ = std::make_shared<const TraceState>(beside_trace_->seek(K, stop));
     result.beside = Beside{
-        beside_schedule_, beside_state_, on_chip(plan_->problem->shape(), *request.beside),
+        problem, beside_schedule_, beside_state_, on_chip(problem->shape(), *request.beside),
         differences(*plan_->schedule, *state_, *beside_schedule_, *beside_state_, tolerance_for(*plan_->problem))};
   } catch (const InputError& error) {
     result.beside_error = error.what();

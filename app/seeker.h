@@ -36,12 +36,14 @@ class Seeker {
     std::optional<Place> place;  // in a new plan
     std::int64_t by = 0;         // steps on from `place`
     std::int64_t check_row = -1;
-    int gpu = -1;                  // the GPU that steps; -1: the CPU
-    std::optional<Recipe> beside;  // the second recipe
-    std::int64_t beside_row = -1;  // of a row block, the row that both recipes should have on the chip
+    int gpu = -1;                                   // the GPU that steps; -1: the CPU
+    std::optional<Recipe> beside;                   // the second recipe
+    std::shared_ptr<const Problem> beside_problem;  // its own; null: the plan's
+    std::int64_t beside_row = -1;                   // of a row block, the row that both recipes should have on the chip
   };
   // The second recipe at the same place.
   struct Beside {
+    std::shared_ptr<const Problem> problem;
     std::shared_ptr<const Schedule> schedule;
     std::shared_ptr<const TraceState> state;
     OnChip on_chip;

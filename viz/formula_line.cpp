@@ -162,12 +162,14 @@ FormulaLine formula_line(const StageData& data, std::int64_t row, std::int64_t k
       break;
     }
     case TraceStage::finish: {
-      const double lse = at(s.LSE, r);
+      const double lse = handed_out(data.lse, at(s.LSE, r));
       line.nan = std::isnan(lse) || any_nan(s.O, r);
       const bool divides = data.schedule->recipe().normalised() == Normalise::end &&
                            data.schedule->recipe().defect != Defect::no_final_divide;
-      say(fmt::format("{}LSE = m + ln l = {} + {} = {}", divides ? fmt::format("O[{},:] /= {}   ", row, number(l)) : "",
-                      number(m), number(std::log(l)), number(lse)),
+      const std::string numbers =
+          data.lse == LseConvention{} ? fmt::format(" = {} + {}", number(m), number(std::log(l))) : "";
+      say(fmt::format("{}LSE = {}{} = {}", divides ? fmt::format("O[{},:] /= {}   ", row, number(l)) : "",
+                      formula(data.lse), numbers, number(lse)),
           fmt::format("{}LSE = {}", divides ? fmt::format("O /= {}   ", number(l)) : "", number(lse)));
       break;
     }

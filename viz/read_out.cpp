@@ -41,7 +41,9 @@ std::string cell_text(const StageData& data, ChipBuffer buffer, std::int64_t r, 
     default:
       place = fmt::format("{}[row {}]", label(buffer), s.row0 + r);
   }
-  std::string text = fmt::format("{} =\n{}", place, value_lines(type_of(*data.problem, buffer), value));
+  std::string text =
+      fmt::format("{} =\n{}", place, value_lines(type_of(*data.problem, buffer), written(data, buffer, value)));
+  if (buffer == ChipBuffer::LSE) text += fmt::format("\n{}: {}", flashscope::text(data.lse), formula(data.lse));
   if (buffer == ChipBuffer::O && data.check && data.check_row == s.row0 + r &&
       col < static_cast<std::int64_t>(data.check->o_if_stopped.size()))
     text += fmt::format("\nif stopped now: O/l = {}\nreference:          {}",
@@ -66,7 +68,8 @@ std::string other_value(const StageData& data, ChipBuffer buffer, bool second, s
   const HeatSource source = heat_source(there, buffer);
   if (buffer == ChipBuffer::K || buffer == ChipBuffer::V || source.empty()) return {};
   if (row < 0 || row >= source.rows || other_col < 0 || other_col >= source.cols) return {};
-  return fmt::format("\nbeside it: {}", exact(type_of(*data.problem, buffer), source.at(row, other_col)));
+  return fmt::format("\nbeside it: {}",
+                     exact(type_of(*data.problem, buffer), written(there, buffer, source.at(row, other_col))));
 }
 
 std::string tile_text(const StageData& data, std::int64_t i, std::int64_t j) {

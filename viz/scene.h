@@ -130,6 +130,7 @@ std::string read_out(const StageData& data, const StageOptions& options, const P
 // What differs at this step, in a sentence; and a recipe by its algorithm and what it has other than `other`.
 std::string difference_line(const Differences& differences);
 std::string recipe_beside(const Recipe& recipe, const Recipe& other);
+std::string run_beside(const StageData& run, const StageData& other);  // and its mask and scale, where they are others
 // The query row of a place on the chip; -1: none.
 std::int64_t row_of(const StageData& data, const Place& place);
 

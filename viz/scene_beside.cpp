@@ -13,7 +13,8 @@ namespace flashscope::viz {
 namespace {
 
 constexpr float kBar = 32;
-constexpr float kBlock = 6;  // smaller cells are outlined together
+constexpr float kBlock = 6;   // smaller cells are outlined together
+constexpr float kLarge = 16;  // from this size on there is room inside
 
 std::vector<std::pair<std::string, std::string>> options_of(const Recipe& r) {
   return {{"", std::string(name(r.algorithm))},
@@ -29,7 +30,42 @@ std::vector<std::pair<std::string, std::string>> options_of(const Recipe& r) {
           {"", r.defect == Defect::none ? "no defect" : defect_text(r)}};
 }
 
+// Where the other run is of another problem, what its mask and scale are.
+std::string problem_beside(const Problem& problem, const Problem& other) {
+  const Mask &mask = problem.mask, &others = other.mask;
+  std::string text;
+  const auto say = [&text](const std::string& words) { text += ", " + words; };
+  if (mask.causal != others.causal)
+    say(mask.causal == Causal::none ? "not causal" : fmt::format("causal {}", name(mask.causal)));
+  if (mask.window != others.window)
+    say(mask.window ? fmt::format("window {},{}", mask.window->left, mask.window->right) : "no window");
+  if (mask.keep != others.keep) say(!mask.keep ? "no keep mask" : others.keep ? "its own keep mask" : "keep mask");
+  if (mask.bias != others.bias) say(!mask.bias ? "no bias" : others.bias ? "its own bias" : "bias added");
+  if (!(mask.rules == others.rules)) {
+    const std::string rules = flashscope::text(mask.rules);
+    say(rules.empty() ? "no mask by rule" : rules);
+  }
+  if (problem.scale != other.scale) say("scale " + number(problem.scale));
+  return text;
+}
+
+// Inside of large cells, whose edges carry the frames of the step. `cell`: the smaller side of one. Around a large area
+// wide enough to be seen from afar, with a dark line inside it that tells it from every colour of a map.
+void outline(Painter& p, const Rect& r, float cell) {
+  const float inset = cell > kLarge ? 3.f : 0.f;
+  const Rect box{r.x + inset, r.y + inset, r.w - 2 * inset, r.h - 2 * inset};
+  const bool large = std::min(box.w, box.h) > kLarge;
+  p.box(box, {0, 0, 0, 0}, p.colours.difference, 0, large ? 3.f : 1.5f);
+  if (large) p.box({box.x + 2, box.y + 2, box.w - 4, box.h - 4}, {0, 0, 0, 0}, p.colours.well, 0, 1);
+}
+
 }  // namespace
+
+std::string run_beside(const StageData& run, const StageData& other) {
+  std::string text = recipe_beside(run.schedule->recipe(), other.schedule->recipe());
+  if (run.problem != other.problem) text += problem_beside(*run.problem, *other.problem);
+  return text;
+}
 
 std::string recipe_beside(const Recipe& recipe, const Recipe& other) {
   const auto mine = options_of(recipe), theirs = options_of(other);
@@ -41,11 +77,13 @@ std::string recipe_beside(const Recipe& recipe, const Recipe& other) {
 
 std::string difference_line(const Differences& d) {
   std::string text;
+  if (!d.inputs.empty()) text = "other " + d.inputs + " here";
   if (d.count > 0) {
-    text = fmt::format("{} {} here", count(d.count), d.count == 1 ? "cell differs" : "cells differ");
+    text += fmt::format("{}{} {} here", text.empty() ? "" : "; ", count(d.count),
+                        d.count == 1 ? "cell differs" : "cells differ");
     if (d.nan > 0) text += fmt::format(", {} of them NaN on one side", count(d.nan));
     if (d.largest > 0) text += fmt::format(", by up to {}", number(d.largest));
-  } else if (!d.compared.empty()) {
+  } else if (!d.compared.empty() && d.inputs.empty()) {
     text = "no difference in " + d.compared;
   }
   if (!d.reason.empty()) text += (text.empty() ? "" : "; ") + d.reason;
@@ -56,6 +94,11 @@ std::string difference_line(const Differences& d) {
 void draw_differences(Painter& p, const SceneContext& c, ChipBuffer buffer, const Rect& slot, std::int64_t shift) {
   if (!c.differences) return;
   const Differences& d = *c.differences;
+  const char* input = buffer == ChipBuffer::Q   ? "Q"
+                      : buffer == ChipBuffer::K ? "K"
+                      : buffer == ChipBuffer::V ? "V"
+                                                : "";
+  if (*input && d.inputs.find(input) != std::string::npos) outline(p, slot, std::min(slot.w, slot.h));
   const std::vector<std::uint8_t>* marks = nullptr;
   if (buffer == ChipBuffer::S) marks = &d.S;
   if (buffer == ChipBuffer::P) marks = &d.P;
@@ -63,6 +106,7 @@ void draw_differences(Painter& p, const SceneContext& c, ChipBuffer buffer, cons
   if (buffer == ChipBuffer::l) marks = &d.l;
   if (buffer == ChipBuffer::alpha) marks = &d.alpha;
   if (buffer == ChipBuffer::O) marks = &d.O;
+  if (buffer == ChipBuffer::LSE) marks = &d.LSE;
   const HeatSource source = heat_source(c.data, buffer);
   if (!marks || marks->empty() || source.empty()) return;
   const std::int64_t cols = source.cols;
@@ -103,10 +147,10 @@ void draw_differences(Painter& p, const SceneContext& c, ChipBuffer buffer, cons
     std::int64_t r0, r1, c0, c1;
   };
   std::vector<Run> open;
+  const float cell = std::min(slot.w / static_cast<float>(wide), slot.h / static_cast<float>(high));
   const auto close = [&](const Run& run) {
     const float x = x_of(static_cast<double>(run.c0)), y = y_of(static_cast<double>(run.r0));
-    p.box({x, y, x_of(static_cast<double>(run.c1)) - x, y_of(static_cast<double>(run.r1)) - y}, {0, 0, 0, 0},
-          p.colours.difference, 0, 1.5f);
+    outline(p, {x, y, x_of(static_cast<double>(run.c1)) - x, y_of(static_cast<double>(run.r1)) - y}, cell);
   };
   for (std::int64_t r = first_row; r < last_row; r += per_row) {
     std::vector<Run> now;
@@ -133,7 +177,6 @@ void draw_differences(Painter& p, const SceneContext& c, ChipBuffer buffer, cons
 
 void draw_two_chips(Painter& p, const SceneContext& c, const Rect& r) {
   const Theme& t = p.colours;
-  const Recipe &first = c.recipe(), &second = c.data.beside->schedule->recipe();
   const bool differs = c.data.differences && c.data.differences->count > 0;
   const Rect bar{r.x, r.y, r.w, kBar};
   p.box(bar, t.panel, differs ? t.difference : t.line, 8);
@@ -144,13 +187,13 @@ void draw_two_chips(Painter& p, const SceneContext& c, const Rect& r) {
   const float w = (r.w - kBetween) / 2, y = bar.bottom() + 8, h = r.bottom() - y;
   SceneContext beside{*c.data.beside, c.options, c.input};
   beside.side = 1, beside.differences = c.data.differences.get();
-  beside.heading = recipe_beside(second, first);
+  beside.heading = run_beside(*c.data.beside, c.data);
   beside.shift = c.state().row0 - beside.state().row0;
   draw_chip(p, beside, {r.x + w + kBetween, y, w, h});
   p.scene.chip_beside = std::exchange(p.scene.chip, {}), p.scene.score_beside = p.scene.score;
   SceneContext main{c.data, c.options, c.input};
   main.differences = beside.differences;
-  main.heading = recipe_beside(first, second);
+  main.heading = run_beside(c.data, *c.data.beside);
   draw_chip(p, main, {r.x, y, w, h});
 }
 

@@ -62,7 +62,9 @@ Slots lay_out(const Rect& r, const TraceState& s, const Shape& shape, std::int64
 }
 
 // Numbers inside the cells of a map, once they fit.
-void cell_numbers(Painter& p, const HeatMap& map, const HeatSource& source, const StageOptions& options, DType type) {
+void cell_numbers(Painter& p, const HeatMap& map, const HeatSource& source, const SceneContext& c, ChipBuffer buffer) {
+  const StageOptions& options = c.options;
+  const DType type = type_of(*c.data.problem, buffer);
   const float cell_w = map.rect.w / static_cast<float>(map.cols) / p.unit;
   const float cell_h = map.rect.h / static_cast<float>(map.rows) / p.unit;
   if (cell_w < 36 || cell_h < 18) return;
@@ -86,8 +88,9 @@ void cell_numbers(Painter& p, const HeatMap& map, const HeatSource& source, cons
       const bool light = 0.299 * under.r + 0.587 * under.g + 0.114 * under.b > 130;
       const TextStyle style{kBody, Face::mono, light ? Colour{12, 14, 20, 255} : Colour{245, 247, 250, 255},
                             Align::centre, false};
-      const std::string hex = options.show_hex ? hex_bits(type, value) : number(value);
-      const std::string candidates[] = {hex, number(value), fmt::format("{:.3g}", value), fmt::format("{:.2g}", value)};
+      const double shown = written(c.data, buffer, value);
+      const std::string hex = options.show_hex ? hex_bits(type, shown) : number(shown);
+      const std::string candidates[] = {hex, number(shown), fmt::format("{:.3g}", shown), fmt::format("{:.2g}", shown)};
       for (const std::string& text : candidates)
         if (p.width(text, style) <= cell_w - 2) {
           p.text(cell, style, text);
@@ -112,7 +115,7 @@ void map_of(Painter& p, const SceneContext& c, ChipBuffer buffer, const Rect& re
   map.range = c.input.ranges[static_cast<int>(buffer)];
   if (buffer == ChipBuffer::alpha) map.palette = Palette::alpha, map.range = {0, 1, true};
   const HeatMap drawn = p.heat(rect, map);
-  cell_numbers(p, drawn, source, c.options, type_of(*c.data.problem, buffer));
+  cell_numbers(p, drawn, source, c, buffer);
   Hit hit;
   hit.target = Target::chip_cell, hit.what = static_cast<int>(buffer), hit.side = c.side;
   hit.row0 = map.row0, hit.rows = map.rows, hit.col0 = map.col0, hit.cols = map.cols;
@@ -372,7 +375,6 @@ void draw_chip(Painter& p, const SceneContext& c, const Rect& r) {
     const bool exists = !heat_source(c.data, n.buffer).empty();
     p.box(n.rect, exists ? t.well : t.panel, t.line, 0, 1, !exists);
     map_of(p, c, n.buffer, n.rect, n.buffer != K && n.buffer != V, n.buffer == K || n.buffer == S || n.buffer == P);
-    draw_differences(p, c, n.buffer, n.rect, c.shift);
     Colour ink = t.ink;
     if (n.buffer == Q) ink = t.query;
     if (n.buffer == K || n.buffer == V) ink = t.key;
@@ -382,6 +384,7 @@ void draw_chip(Painter& p, const SceneContext& c, const Rect& r) {
     const Rect frame{n.rect.x - 2, n.rect.y - 2, n.rect.w + 4, n.rect.h + 4};
     if (role.makes(n.buffer) && exists) p.box(frame, {0, 0, 0, 0}, t.amber, 2, 2);
     if (role.reads(n.buffer) && exists) p.box(frame, {0, 0, 0, 0}, t.key, 2, 1.5f);
+    draw_differences(p, c, n.buffer, n.rect, c.shift);  // over the frames: of one cell they are as large
   }
   const float y = slots.S.bottom() + 11;  // transfers pass between
   draw_bottom_lines(p, c, {body.x, y, body.w, 22}, {body.x, y + 23, body.w, 22});

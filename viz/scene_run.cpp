@@ -43,6 +43,8 @@ std::vector<Block> outer_blocks(const Schedule& schedule, const TraceState& s, s
   return blocks;
 }
 
+constexpr int kLse = 4;  // the convention behind the four of conventions_of
+
 // One convention that has another side, and the word in the conventions line that names it.
 struct Convention {
   const char* which;
@@ -92,7 +94,15 @@ float draw_conventions(Painter& p, const std::vector<Convention>& list, const st
     x += w + 6;
   }
   const Colour ink = rest.find("DEFECT") == rest.npos ? t.dim : t.amber;
-  if (!rest.empty() && r.right() - x > 60) x += p.text({x + 4, r.y, r.right() - x - 4, r.h}, p.body(ink), rest) + 4;
+  if (!rest.empty() && r.right() - x > 60) {
+    const float w = p.text({x + 4, r.y, r.right() - x - 4, r.h}, p.body(ink), rest) + 4;
+    if (rest.find("LSE") != rest.npos) {
+      Hit hit;
+      hit.target = Target::convention, hit.what = kLse;
+      p.hit({x, r.y, w, r.h}, hit);
+    }
+    x += w;
+  }
   return x;
 }
 
@@ -104,8 +114,8 @@ struct Entry {
 }  // namespace
 
 const char* convention_name(int index) {
-  static constexpr const char* names[] = {"causal", "skip", "guard", "empty-row"};
-  return names[std::clamp(index, 0, 3)];
+  static constexpr const char* names[] = {"causal", "skip", "guard", "empty-row", "lse"};
+  return names[std::clamp(index, 0, kLse)];
 }
 
 void draw_run(Painter& p, const SceneContext& c, const Rect& r) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/attention/ledger.h"
+#include "engine/attention/lse_convention.h"
 #include "engine/attention/scan.h"
 #include "engine/attention/trace.h"
 #include "engine/insight/first_difference.h"
@@ -44,6 +45,7 @@ struct StageData {
   std::vector<std::int64_t> pinned_rows;  // query rows followed across steps
   std::string title;                      // problem name
   std::string conventions;                // one line, always visible
+  LseConvention lse;                      // in which LSE is written
   std::string message;                    // one line for the person, e.g. an error; may be empty
   bool busy = false;                      // a seek is running; the picture is of the last state
   // A second recipe in step: its problem, schedule, state, on_chip, conventions; and what differs from it.
@@ -103,7 +105,7 @@ struct SetMapColour {
 };
 struct ToggleConvention {
   std::string which;
-};  // "causal", "empty-row", "guard", "skip": its other one, a click away
+};  // "causal", "empty-row", "guard", "skip", "lse": its other one, a click away
 struct Copy {
   std::string text;
 };

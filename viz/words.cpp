@@ -77,6 +77,10 @@ std::string masked_scores(const Recipe& recipe) {
   return recipe.mask_apply == MaskApply::add ? "-inf added" : "-inf";
 }
 
+double written(const StageData& data, ChipBuffer buffer, double value) {
+  return buffer == ChipBuffer::LSE ? handed_out(data.lse, value) : value;
+}
+
 DType type_of(const Problem& problem, ChipBuffer buffer) {
   const bool input = buffer == ChipBuffer::Q || buffer == ChipBuffer::K || buffer == ChipBuffer::V;
   if (input) return problem.q->type;

@@ -20,5 +20,6 @@ std::string loop_order(const Recipe& recipe);                               // "
 std::string tile_name(const Schedule& schedule, const Transfer& transfer);  // "K3"
 std::string masked_scores(const Recipe& recipe);           // what masked scores become: "-inf", "-10000", "-inf added"
 DType type_of(const Problem& problem, ChipBuffer buffer);  // of the numbers in that buffer
+double written(const StageData& data, ChipBuffer buffer, double value);  // LSE in its convention; else the value
 
 }  // namespace flashscope::viz

@@ -37,10 +37,10 @@ Json json_of(const Explanation& e) {
 
 }  // namespace
 
-Against compare_with(const std::filesystem::path& file, const ProblemOptions& options, const OpenedProblem& opened,
-                     const Recipe& recipe, int threads, const std::stop_token& stop) {
+Against compare_with(const std::filesystem::path& file, const LseConvention& lse, const ProblemOptions& options,
+                     const OpenedProblem& opened, const Recipe& recipe, int threads, const std::stop_token& stop) {
   OutputFile wanted;
-  wanted.path = file;
+  wanted.path = file, wanted.lse = lse;
   wanted.layout = options.layout, wanted.batch = options.batch, wanted.head = options.head;
   wanted.memory_limit = options.memory;
   Against against;
@@ -89,7 +89,8 @@ Json json_of(const Against& against, std::int64_t first_head) {
                      {"plus_inf", found.lse->plus_inf},
                      {"plus_inf_of_empty_rows", found.lse->plus_inf_empty},
                      {"max_error", number(found.lse->max_error)},
-                     {"from_m_and_l", found.lse->from_m_and_l}};
+                     {"from_m_and_l", found.lse->from_m_and_l},
+                     {"read_as", found.lse->from_m_and_l ? "m + ln l" : text(found.lse->read_as)}};
   object["explanations"] = Json::array();
   for (const Explanation& e : against.explanations) object["explanations"].push_back(json_of(e));
   return object;
@@ -116,8 +117,8 @@ void print(const Against& against, std::int64_t first_head) {
   if (found.lse) {
     const LseComparison& lse = *found.lse;
     table.line({"LSE", grouped(lse.right),
-                fmt::format("rows right{}; largest error {}", lse.from_m_and_l ? " (from m + ln l)" : "",
-                            number_text(lse.max_error))});
+                fmt::format("rows right, read as {}; largest error {}",
+                            lse.from_m_and_l ? "m + ln l" : text(lse.read_as), number_text(lse.max_error))});
     if (lse.wrong > 0) table.line({"", grouped(lse.wrong), "wrong"});
     if (lse.nan > 0) table.line({"", grouped(lse.nan), "NaN"});
     if (lse.plus_inf > 0) table.line({"", grouped(lse.plus_inf), "+inf: taken for empty, or NaN in the kernel"});

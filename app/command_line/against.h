@@ -20,8 +20,8 @@ struct Against {
 };
 
 // Throws InputError, Cancelled.
-Against compare_with(const std::filesystem::path& file, const ProblemOptions& options, const OpenedProblem& opened,
-                     const Recipe& recipe, int threads, const std::stop_token& stop);
+Against compare_with(const std::filesystem::path& file, const LseConvention& lse, const ProblemOptions& options,
+                     const OpenedProblem& opened, const Recipe& recipe, int threads, const std::stop_token& stop);
 Json json_of(const Against& against, std::int64_t first_head);
 void print(const Against& against, std::int64_t first_head);  // for people
 

@@ -1,5 +1,5 @@
 // flashscope diagnose: which rows are NaN, where the first NaN is born and why, why any cell is what it is, and what
-// the mask does.
+// the mask does. Of a session, the NaN of its runs too.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 #include "app/command_line/interrupt.h"
 #include "app/command_line/numerics.h"
 #include "app/command_line/options.h"
+#include "app/command_line/run_nans.h"
 #include "app/command_line/why_output.h"
-#include "engine/insight/diagnosis.h"
 
 namespace flashscope::command_line {
 namespace {
@@ -22,6 +22,7 @@ struct Options {
   KernelOptions kernel;
   std::vector<Question> questions;
   std::filesystem::path against;
+  LseConvention lse;
   std::int64_t threads = 0;
   bool json = false;
 };
@@ -32,20 +33,11 @@ struct Findings {
   std::vector<Convention> conventions;
   std::optional<Provenance> first_nan;  // of the first NaN
   std::vector<Provenance> answers;      // to the questions, in their order
+  std::vector<TracedRun> runs;          // of a session
 };
 
-using Rows = std::vector<std::vector<std::int64_t>>;
-
-// One list for one head, a list of lists for more.
-Json rows_json(const Rows& rows) { return rows.size() == 1 ? Json(rows[0]) : Json(rows); }
-
-std::int64_t count_rows(const Rows& rows) {
-  std::int64_t sum = 0;
-  for (const auto& head : rows) sum += static_cast<std::int64_t>(head.size());
-  return sum;
-}
-
-Json report_json(const Problem& problem, const Recipe& recipe, const Findings& findings, std::int64_t first_head) {
+Json report_json(const Problem& problem, const Recipe& recipe, const Findings& findings, const LseConvention& lse,
+                 std::int64_t first_head) {
   const Diagnosis& found = findings.diagnosis;
   Json object;
   object["problem"] = problem.name;
@@ -72,21 +64,23 @@ Json report_json(const Problem& problem, const Recipe& recipe, const Findings& f
   object["mask"]["looks_like_keep"] = found.mask.looks_like_keep;
   object["shape"] = json_of(problem.shape());
   object["recipe"] = json_of(recipe);
-  object["conventions"] = conventions(recipe, problem.mask);
+  object["conventions"] = conventions(recipe, problem.mask, lse);
   object["other_conventions"] = json_of(findings.conventions);
   return object;
 }
 
-void print_rows(const char* what, const Rows& rows, std::int64_t first_head) {
+void print_rows(const char* what, const RowLists& rows, std::int64_t first_head) {
   for (std::size_t head = 0; head < rows.size(); ++head) {
     if (rows[head].empty()) continue;
     fmt::print("  {} of head {}: {}\n", what, first_head + static_cast<std::int64_t>(head), rows_text(rows[head]));
   }
 }
 
-void print(const Problem& problem, const Recipe& recipe, const Findings& findings, std::int64_t first_head) {
+void print(const Problem& problem, const Recipe& recipe, const Findings& findings, const LseConvention& lse,
+           std::int64_t first_head) {
   const Diagnosis& found = findings.diagnosis;
-  fmt::print("{}: {}\n{}\n\n", problem.name, recipe_text(problem.shape(), recipe), conventions(recipe, problem.mask));
+  fmt::print("{}: {}\n{}\n\n", problem.name, recipe_text(problem.shape(), recipe),
+             conventions(recipe, problem.mask, lse));
   const std::int64_t rows = problem.shape().heads * problem.shape().Nq;
   fmt::print("{} of {} rows of O are NaN, computed\n", grouped(count_rows(found.nan_rows)), grouped(rows));
   print_rows("NaN rows", found.nan_rows, first_head);
@@ -107,15 +101,6 @@ void print(const Problem& problem, const Recipe& recipe, const Findings& finding
   print_conventions(findings.conventions);
 }
 
-// A column of O that shows the first NaN of a row: the one in which it is born, where that is O.
-Question question_of(const Problem& problem, const FirstNan& first, std::int64_t kv_head) {
-  Question question{CellKind::O, first.head, first.row, 0, {}};
-  if (first.key < 0 || first.stage != Stage::accumulate) return question;
-  while (question.col + 1 < problem.V().cols && std::isfinite(problem.V().at(kv_head, first.key, question.col)))
-    ++question.col;
-  return question;
-}
-
 int diagnose_problem(Options& options) {
   const Interrupt interrupt;
   const OpenedProblem opened = open_problem(options.problem, {}, interrupt.token());
@@ -134,28 +119,33 @@ int diagnose_problem(Options& options) {
   ProgressLine line("diagnosing");
   found.diagnosis = diagnose(opened.problem, recipe, threads, interrupt.token(), line.callback());
   if (const auto& first = found.diagnosis.first_nan)
-    found.first_nan =
-        why(problem, schedule, question_of(problem, *first, problem.shape().kv_head(first->head)), interrupt.token());
+    found.first_nan = why(problem, schedule, question_of(*first), interrupt.token());
+  found.runs = trace_runs(options.problem.input, options.problem.memory, threads, interrupt.token());
   found.mask.report = mask_report(problem, schedule, interrupt.token());
   if (masked_scores_matter(found.mask.report, recipe))
     found.mask.scores = score_report(problem, schedule, found.mask.report, threads, interrupt.token());
   found.conventions = conventions_in_force(problem, recipe);
+  for (Convention& one : lse_conventions(options.lse)) found.conventions.push_back(std::move(one));
   std::optional<Against> against;
   if (!options.against.empty())
-    against = compare_with(options.against, options.problem, opened, recipe, threads, interrupt.token());
+    against = compare_with(options.against, options.lse, options.problem, opened, recipe, threads, interrupt.token());
   const std::vector<ErrorSource> cost = numerics_cost(problem, recipe, interrupt.token());
   if (options.json) {
-    Json object = report_json(problem, recipe, found, opened.first_head);
+    Json object = report_json(problem, recipe, found, options.lse, opened.first_head);
     if (against) object["against"] = json_of(*against, opened.first_head);
     object["numerics"] = json_of(cost, opened.first_head);
+    object["runs"] = json_of(found.runs);
     print_json(object);
   } else {
-    print(problem, recipe, found, opened.first_head);
+    print(problem, recipe, found, options.lse, opened.first_head);
     if (against) print(*against, opened.first_head);
     command_line::print(cost, opened.first_head);
+    command_line::print(found.runs);
   }
   const bool mismatch = against && !against->comparison.right();
-  return mismatch || found.diagnosis.first_nan || count_rows(found.diagnosis.nan_rows) > 0 ? kFound : kDone;
+  return mismatch || found.diagnosis.first_nan || count_rows(found.diagnosis.nan_rows) + nan_rows(found.runs) > 0
+             ? kFound
+             : kDone;
 }
 
 }  // namespace
@@ -176,6 +166,8 @@ void add_diagnose(Command& command) {
                  });
   command.path("--against", "your kernel's O (.npy), or o, lse, m, l (.npz, .safetensors): compared and explained",
                options->against);
+  command.option("--lse", "HOW", "how LSE is written, and read of --against: natural, or some of base2,negative,+inf",
+                 [options](const std::string& words) { options->lse = parse_lse(words); });
   add_problem(command, options->problem, options->kernel.recipe);
   add_kernel(command, options->kernel);
   command.footer(

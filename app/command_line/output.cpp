@@ -89,6 +89,10 @@ std::string number_text(double value) {
   return fmt::format("{:.6g}", value);
 }
 
+Json rows_json(const std::vector<std::vector<std::int64_t>>& rows) {
+  return rows.size() == 1 ? Json(rows[0]) : Json(rows);
+}
+
 std::string rows_text(const std::vector<std::int64_t>& rows) {
   if (rows.empty()) return "none";
   std::string text;

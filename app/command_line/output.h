@@ -21,7 +21,8 @@ Json json_of(const Traffic& traffic);  // and by_tensor
 Json json_of(const Shape& shape);
 Json json_of(const Recipe& recipe);
 Json json_of(const OnChip& chip);
-void print_json(const Json& object);  // one object on standard output
+Json rows_json(const std::vector<std::vector<std::int64_t>>& rows);  // one list for one head, else a list of lists
+void print_json(const Json& object);                                 // one object on standard output
 
 // ---- for people
 std::string grouped(std::int64_t n);                           // 17,383,424

@@ -13,6 +13,12 @@ DeviceBar::DeviceBar(const Actions& actions, QWidget* parent) : QWidget(parent) 
   auto* layout = new QHBoxLayout(this);
   layout->setContentsMargins(0, 1, 6, 1);
   layout->setSpacing(2);
+  mask_ = new QToolButton;
+  mask_->setObjectName("mask_badge");
+  mask_->setFocusPolicy(Qt::TabFocus);
+  mask_->hide();
+  connect(mask_, &QToolButton::clicked, this, &DeviceBar::mask_wanted);
+  layout->addWidget(mask_);
   badge_ = new QToolButton;
   badge_->setObjectName("parity");
   badge_->setFocusPolicy(Qt::TabFocus);
@@ -47,6 +53,18 @@ void DeviceBar::show_parity(const ParityWords& words) {
   emit resized();
 }
 
+void DeviceBar::show_mask(const QString& badge, const QString& details, bool fault) {
+  if (mask_->text() == badge && mask_->toolTip() == details && fault == mask_fault_) return;
+  mask_fault_ = fault;
+  mask_->setText(badge);
+  mask_->setToolTip(details);
+  mask_->setAccessibleDescription(badge + ". " + details);
+  mask_->setVisible(!badge.isEmpty());
+  style();
+  updateGeometry();
+  emit resized();
+}
+
 void DeviceBar::changeEvent(QEvent* event) {
   if (event->type() == QEvent::PaletteChange) style();
   QWidget::changeEvent(event);
@@ -61,9 +79,10 @@ void DeviceBar::style() {
           "QToolButton:checked { background: %4; border-color: %5; }"
           "QToolButton:disabled { color: %6; }"
           "QToolButton:hover { border-color: %5; }"
-          "#parity { color: %7; border-color: %7; font-weight: bold; background: transparent; }")
+          "#parity { color: %7; border-color: %7; font-weight: bold; background: transparent; }"
+          "#mask_badge { color: %8; border-color: %8; font-weight: bold; background: transparent; }")
           .arg(c.border.name(), c.raised.name(), c.text.name(), c.select.name(), c.accent.name(), c.masked.name(),
-               ink.name());
+               ink.name(), (mask_fault_ ? c.nan : c.rescale).name());
   if (styleSheet() != sheet) setStyleSheet(sheet);
 }
 

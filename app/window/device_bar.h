@@ -1,5 +1,5 @@
 // Where full runs are made, and whether their answers agree: the parity badge, the switch between CPU and GPU, the
-// button that runs. In the corner of the menu bar.
+// button that runs; and a badge where the mask report has found something. In the corner of the menu bar.
 #pragma once
 
 #include <QWidget>
@@ -17,9 +17,11 @@ class DeviceBar : public QWidget {
  public:
   DeviceBar(const Actions& actions, QWidget* parent = nullptr);
   void show_parity(const ParityWords& words);
+  void show_mask(const QString& badge, const QString& details, bool fault);  // an empty badge: none
 
  signals:
-  void details_wanted();  // the badge was clicked
+  void details_wanted();  // the badge of parity was clicked
+  void mask_wanted();     // that of the mask
   void resized();         // it wants another width
 
  protected:
@@ -27,7 +29,8 @@ class DeviceBar : public QWidget {
 
  private:
   void style();
-  QToolButton *badge_, *run_;
+  QToolButton *mask_, *badge_, *run_;
+  bool mask_fault_ = false;
   ParityWords words_;
 };
 

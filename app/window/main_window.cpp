@@ -15,6 +15,7 @@
 #include "app/window/command_palette.h"
 #include "app/window/device_bar.h"
 #include "app/window/docks/log_panel.h"
+#include "app/window/docks/mask_panel.h"
 #include "app/window/docks/why_panel.h"
 #include "app/window/explorer/explorer_window.h"
 #include "app/window/overlay_bar.h"
@@ -78,6 +79,13 @@ MainWindow::MainWindow(const std::filesystem::path& file)
   device_bar_ = new DeviceBar(actions_, this);
   menuBar()->setCornerWidget(device_bar_);
   connect(device_bar_, &DeviceBar::details_wanted, this, [this] { actions_["view.runs"]->trigger(); });
+  connect(device_bar_, &DeviceBar::mask_wanted, this, [this] { actions_["view.mask"]->trigger(); });
+  connect(mask_, &MaskPanel::reported, this, [this] {
+    const MaskPanel::Serious found = mask_->serious();
+    if (found.fault && found.details != mask_logged_) log_->add("Mask: " + found.details);
+    mask_logged_ = found.details;
+    device_bar_->show_mask(found.badge, found.details, found.fault);
+  });
   connect(&parity_, &ParityCheck::changed, this, [this] { device_bar_->show_parity(parity_words(parity_)); });
   // A menu bar lays its corner out again only when it is resized itself.
   connect(device_bar_, &DeviceBar::resized, this, [this] {
@@ -171,6 +179,7 @@ void MainWindow::refresh() {
 }
 
 void MainWindow::refresh_panels() {
+  if (document_.problem()) mask_->refresh(document_);  // reports while it is hidden too
   for (const auto& [dock, panel] : docks_)
     if (panel->isVisible()) panel->refresh(document_);
   if (explorer_ && explorer_->isVisible()) explorer_->refresh(document_);
@@ -275,6 +284,11 @@ void MainWindow::toggle_convention(const std::string& which) {
     Mask mask = document_.problem()->mask;
     mask.causal = mask.causal == Causal::top_left ? Causal::bottom_right : Causal::top_left;
     return apply([&](Document& d) { d.set_mask(mask); });
+  }
+  if (which == "lse") {
+    LseConvention lse = document_.stage().lse;
+    lse.base2 = !lse.base2;
+    return apply([&](Document& d) { d.set_lse(lse); });
   }
   if (which == "empty-row") next(recipe.empty_row, 3);
   if (which == "guard") next(recipe.guard, 3);

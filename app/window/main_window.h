@@ -25,6 +25,7 @@ class DeviceBar;
 class KernelPanel;
 class ExplorerWindow;
 class LogPanel;
+class MaskPanel;
 class OverlayBar;
 class StageWidget;
 class TransportBar;
@@ -148,6 +149,7 @@ class MainWindow : public QMainWindow {
   ExplorerWindow* explorer_ = nullptr;
   LogPanel* log_ = nullptr;
   WhyPanel* why_ = nullptr;
+  MaskPanel* mask_ = nullptr;
   QMenu* recent_menu_ = nullptr;
   std::vector<std::pair<QDockWidget*, Panel*>> docks_;
   QTimer play_timer_;
@@ -156,7 +158,7 @@ class MainWindow : public QMainWindow {
   bool dark_ = true;
   bool first_start_ = false;
 
-  QString notice_, logged_;
+  QString notice_, logged_, mask_logged_;
   std::string document_message_;
   std::vector<Origin> origins_;  // which files the tensors came from, for undo and the session
   std::optional<ProblemFiles> opening_;

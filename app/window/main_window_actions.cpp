@@ -14,6 +14,14 @@
 namespace flashscope::window {
 namespace {
 
+struct LsePart {
+  const char *id, *title;
+  bool LseConvention::*part;
+};
+constexpr LsePart kLseParts[] = {{"view.lse_base2", "LSE in base &2", &LseConvention::base2},
+                                 {"view.lse_negative", "LSE with the &other sign", &LseConvention::negative},
+                                 {"view.lse_plus_inf", "LSE +&inf for an empty row", &LseConvention::plus_inf_empty}};
+
 constexpr std::array kMapColours = {"largest score", "rescaled rows", "softmax mass", "NaN count"};
 // The kinds of events by the names of their actions, and the stops that they are.
 constexpr std::array<std::pair<const char*, const char*>, 7> kStopWords = {{{"first_max", "max"},
@@ -159,6 +167,13 @@ void MainWindow::make_view_actions() {
                  number < 10 ? QString("Alt+%1").arg(number++) : QString(), "Show this panel",
                  [dock = dock] { dock->show(), dock->raise(); });
   }
+  for (const auto& [id, title, part] : kLseParts)
+    actions_.add_check(id, "View", title, "", "How LSE is written, and read of another kernel; computed is the same",
+                       false, [this, part = part](bool on) {
+                         LseConvention lse = document_.stage().lse;
+                         lse.*part = on;
+                         apply([lse](Document& d) { d.set_lse(lse); });
+                       });
   actions_.add("view.explorer", "View", "E&xplorer", "Ctrl+Shift+E",
                "How block size, budget, length and hardware decide the traffic", [this] { show_explorer(); });
   actions_.add_check("view.dark", "View", "&Dark", "Ctrl+T", "Dark or light", dark_,
@@ -239,6 +254,8 @@ void MainWindow::make_menus() {
   for (const float value : kSpeeds) speed->addAction(actions_[QString("view.speed.%1").arg(value)]);
   QMenu* map = view->addMenu("&Map colour");
   for (std::size_t n = 0; n < kMapColours.size(); ++n) map->addAction(actions_[QString("view.map.%1").arg(n)]);
+  QMenu* lse = view->addMenu("&LSE");
+  for (const auto& [id, title, part] : kLseParts) lse->addAction(actions_[id]);
   fill(view, {"view.hex", "", "view.only_stage", "view.default_layout"});
   QMenu* go = fill(menuBar()->addMenu("&Go"),
                    {"go.step", "go.back", "go.next_tile", "go.back_tile", "go.first", "go.last", "go.reset", "go.play",
@@ -281,6 +298,7 @@ void MainWindow::update_actions() {
   update_beside_actions();
   check("view.animate", options.animate);
   check("view.hex", options.show_hex);
+  for (const auto& [id, title, part] : kLseParts) check(id, document_.stage().lse.*part);
   check(QString("view.map.%1").arg(static_cast<int>(options.map_colour)), true);
   for (const float speed : kSpeeds)
     if (speed == options.animation_speed) check(QString("view.speed.%1").arg(speed), true);

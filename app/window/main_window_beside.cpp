@@ -36,11 +36,17 @@ void MainWindow::make_beside_actions() {
   actions_.add("beside.swap", "Beside", "S&wap the two recipes", "", "The one beside becomes the recipe in force",
                [this] {
                  if (!document_.beside()) return;
+                 const std::int64_t K = document_.stage().beside ? document_.stage().beside->state->K : 0;
                  apply([](Document& document) {
-                   const Recipe second = *document.beside();
-                   document.set_beside(document.recipe());
+                   const Recipe first = document.recipe(), second = *document.beside();
+                   const auto problem = document.problem(), own = document.beside_problem();
+                   document.join_changes(true);
+                   if (own && own != problem) document.set_problem(own);
                    document.set_recipe(second);
+                   document.join_changes(false);
+                   document.set_beside(first, own ? problem : nullptr);
                  });
+                 apply_when_planned([K](Document& document) { document.seek(K); });
                });
   actions_.add("beside.off", "Beside", "Only &one recipe", "Shift+B", "", [this] { set_beside({}); });
   const auto go = [this](const QString& id, const QString& title, const QString& keys, bool forward) {

@@ -25,8 +25,10 @@
 #include "app/window/explorer/explorer_window.h"
 #include "app/window/main_window.h"
 #include "app/window/stage_widget.h"
+#include "app/window/text.h"
 #include "app/window/theme.h"
 #include "app/window/transport_bar.h"
+#include "engine/error.h"
 
 namespace flashscope::window {
 namespace {
@@ -77,9 +79,9 @@ void MainWindow::make_docks() {
   connect(timeline, &TimelinePanel::done, this, &MainWindow::notice);
   why_ = new WhyPanel(this);
   add_dock("why", "Why?", why_);
-  auto* mask = new MaskPanel(this);
-  add_dock("mask", "Mask", mask);
-  connect(mask, &MaskPanel::other_layout, this, &MainWindow::open_other_layout);
+  mask_ = new MaskPanel(this);
+  add_dock("mask", "Mask", mask_);
+  connect(mask_, &MaskPanel::other_layout, this, &MainWindow::open_other_layout);
   log_ = new LogPanel(this);
   add_dock("log", "Log", log_);
   setTabPosition(Qt::AllDockWidgetAreas, QTabWidget::North);
@@ -142,6 +144,10 @@ void MainWindow::load_settings() {
   options.show_hex = settings_.value("view/hex", false).toBool();
   options.map_colour = static_cast<viz::MapColour>(std::clamp(settings_.value("view/map_colour", 0).toInt(), 0, 3));
   stage_->set_options(options);
+  try {
+    document_.set_lse(parse_lse(settings_.value("view/lse", "natural").toString().toStdString()));
+  } catch (const InputError&) {  // of another version: the usual one
+  }
 }
 
 void MainWindow::save_settings() {
@@ -154,6 +160,7 @@ void MainWindow::save_settings() {
   settings_.setValue("view/animate", options.animate);
   settings_.setValue("view/animation_speed", options.animation_speed);
   settings_.setValue("view/hex", options.show_hex);
+  settings_.setValue("view/lse", text(words(document_.stage().lse)));
   settings_.setValue("view/map_colour", static_cast<int>(options.map_colour));
   actions_.save_keys(settings_);
   save_stops(settings_, stops_);
@@ -168,7 +175,7 @@ void MainWindow::save_settings() {
   session.rules = problem->mask.rules;
   session.scale = problem->scale;
   session.recipe = document_.recipe();
-  session.beside = document_.beside();
+  if (!document_.beside_problem()) session.beside = document_.beside();
   session.K = document_.requested_K();
   save_session(settings_, session);
 }

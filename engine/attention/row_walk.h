@@ -2,8 +2,11 @@
 // CPU run and the diagnosis share.
 #pragma once
 
+#include <stop_token>
+
 #include "engine/attention/online_softmax.h"
 #include "engine/attention/schedule.h"
+#include "engine/error.h"
 
 namespace flashscope {
 
@@ -41,6 +44,23 @@ void begin_strip(Fold<T>& fold, const Schedule& schedule, std::int64_t head, std
   bool full = !schedule.mask().adds();
   for (std::int64_t j = 0; full && j < schedule.Tc(); ++j) full = schedule.tile_class(head, i, j) == TileClass::full;
   fold.begin_tile(0, schedule.shape().Nk, !full);
+}
+
+// The rows that the fold has started, to their end: all their tiles in order, and finish. Throws Cancelled.
+template <class T>
+void fold_to_the_end(Fold<T>& fold, const Schedule& schedule, std::int64_t head, std::int64_t i,
+                     const std::stop_token& stop) {
+  if (schedule.recipe().algorithm == Algorithm::standard) {
+    if (stop.stop_requested()) throw Cancelled();
+    begin_strip(fold, schedule, head, i);
+    fold.scores(), fold.mask(), fold.softmax(), fold.multiply();
+  } else {
+    for (std::int64_t n = 0; n < schedule.visits(head, i); ++n) {
+      if (stop.stop_requested()) throw Cancelled();
+      fold_visit(fold, schedule, head, i, n);
+    }
+  }
+  fold.finish();
 }
 
 }  // namespace flashscope

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engine/error.h"
 
 namespace flashscope {
 namespace {
+
+constexpr std::int64_t kTilesAtOnce = 32;  // of a search: so many are folded again where one of them has a match
 
 // Between keyframes lies at most about this much work, a millisecond or two on one core.
 constexpr double kKeyframeFlops = 1e8;
@@ -439,22 +442,40 @@ std::optional<Event> Stepper<T>::search(EventKind kind, std::int64_t head, std::
     folded();
     return pick(tile_events(head, i, 0, stop));
   }
-  // Whether the tile just folded can hold such an event: then it is folded again, verb by verb.
+  const auto has_empty_row = [&](std::int64_t block) {
+    const std::int64_t row0 = block * schedule_.recipe().Br;
+    for (std::int64_t row = row0; row < row0 + schedule_.rows(block); ++row)
+      if (!any_visible(problem_->mask, limits_, head, row, 0, schedule_.shape().Nk)) return true;
+    return false;
+  };
+  // Folds a tile in: whether it can hold such an event. Then it is folded again, verb by verb.
   const bool adds = schedule_.recipe().mask_apply == MaskApply::add && schedule_.recipe().guard == Guard::skip;
-  const auto has = [&](const TileCounts& counts, std::int64_t j) {
-    if (kind == EventKind::first_max) return counts.first_max > 0;
-    if (kind == EventKind::rescale) {
-      if (counts.rescaled == 0 || max_alpha >= 1) return counts.rescaled > 0;
-      for (std::int64_t r = 0; r < fold_.rows(); ++r)
-        if (std::isfinite(fold_.m_old()[r]) && fold_.m()[r] > fold_.m_old()[r] && fold_.alpha()[r] < max_alpha)
+  const auto has = [&](std::int64_t n) {
+    if (kind == EventKind::first_max || kind == EventKind::rescale) {
+      fold_visit(fold_, schedule_, head, i, n);
+      for (std::int64_t r = 0; r < fold_.rows(); ++r) {
+        const T old = fold_.m_old()[r], now = fold_.m()[r];
+        if (kind == EventKind::first_max && old == -std::numeric_limits<T>::infinity() && std::isfinite(now))
           return true;
+        if (kind == EventKind::rescale && std::isfinite(old) && now > old &&
+            (max_alpha >= 1 || fold_.alpha()[r] < max_alpha))
+          return true;
+      }
       return false;
     }
+    const TileCounts counts = fold_visit_counted(fold_, schedule_, head, i, n);
     // An infinity may be a NaN at the tile's end; and a NaN that a mask adds to goes no further under guard skip.
     if (kind == EventKind::inf) return counts.new_inf > 0 || counts.new_nan > 0;
-    return kind == EventKind::nan && (counts.new_nan > 0 || (adds && needs_mask(schedule_, head, i, j)));
+    return kind == EventKind::nan &&
+           (counts.new_nan > 0 || (adds && needs_mask(schedule_, head, i, schedule_.visit_j(head, i, n))));
   };
   const std::int64_t visits = schedule_.visits(head, i);
+  const std::int64_t at_finish = *schedule_.find(head, i, -1, Stage::finish) + 1;
+  if (kind == EventKind::empty_row) {  // a matter of the mask: folded only where there is one
+    for (std::int64_t n = 0; n < visits; ++n) folded();
+    if (!inside(at_finish) || !has_empty_row(i)) return {};
+    return pick(finish_events(head, i, stop));
+  }
   const auto first_step = [&](std::int64_t n) {  // state number of the tile's first stage
     return *schedule_.find(head, i, schedule_.visit_j(head, i, n), schedule_.tile_stages().front()) + 1;
   };
@@ -465,8 +486,26 @@ std::optional<Event> Stepper<T>::search(EventKind kind, std::int64_t head, std::
   if (forward)
     while (first < visits && first_step(first) + last_stage <= from_K) ++first;
   seek(head, i, forward ? std::min(first, visits) : 0, stop);
+  // NaN and infinities stay in m, l and O, an infinity as what it is or as NaN: where no row has one at the end of
+  // some tiles that it did not have before, none of these tiles brought one. So they are folded at full speed, and
+  // once more only where there is something to be found. (Beside a NaN a new infinity may vanish in it.)
+  const bool stays = (kind == EventKind::nan && !adds) || kind == EventKind::inf;
+  State before;
+  const auto brings_none = [&](std::int64_t from, std::int64_t end) {
+    const RowMarks old = marks();
+    const auto has_one = [](const std::vector<std::uint8_t>& rows) {
+      return std::find(rows.begin(), rows.end(), 1) != rows.end();
+    };
+    if (kind == EventKind::inf && has_one(old.nan)) return false;
+    fold_.save(before);
+    for (std::int64_t n = from; n < end; ++n) fold_visit(fold_, schedule_, head, i, n);
+    const RowMarks now = marks();
+    if (now.nan == old.nan && (kind == EventKind::nan || now.inf == old.inf)) return true;
+    fold_.restore(before);
+    return false;
+  };
   std::vector<std::int64_t> hits;
-  std::int64_t n = first;
+  std::int64_t n = first, looked = first;  // `looked`: up to which tile it is known that there is something
   for (; n < visits; ++n) {
     if (stop.stop_requested()) {
       started_ = false;
@@ -474,8 +513,16 @@ std::optional<Event> Stepper<T>::search(EventKind kind, std::int64_t head, std::
     }
     const std::int64_t begins = first_step(n);
     if (forward ? begins >= bound : begins >= from_K) break;
-    const TileCounts counts = fold_visit_counted(fold_, schedule_, head, i, n);
-    const bool hit = has(counts, schedule_.visit_j(head, i, n));
+    if (stays && n >= looked) {
+      looked = std::min(visits, n + kTilesAtOnce);
+      while (looked > n + 1 && (forward ? first_step(looked - 1) >= bound : first_step(looked - 1) >= from_K)) --looked;
+      if (brings_none(n, looked)) {
+        for (; n < looked; ++n) folded();
+        --n;
+        continue;
+      }
+    }
+    const bool hit = has(n);
     folded();
     if (!hit) continue;
     if (!forward) {
@@ -485,9 +532,12 @@ std::optional<Event> Stepper<T>::search(EventKind kind, std::int64_t head, std::
     if (const auto event = pick(tile_events(head, i, n, stop))) return event;
     seek(head, i, n + 1, stop);
   }
-  const auto at_finish = schedule_.find(head, i, -1, Stage::finish);
-  if (inside(*at_finish + 1) && (kind == EventKind::nan || kind == EventKind::empty_row || kind == EventKind::inf))
-    if (const auto event = pick(finish_events(head, i, stop))) return event;
+  // Here the fold holds all tiles, where what follows them is inside.
+  if (inside(at_finish) && (kind == EventKind::nan || kind == EventKind::inf)) {
+    std::vector<Event> events;
+    finish(events);
+    if (const auto event = pick(events)) return event;
+  }
   for (auto hit = hits.rbegin(); hit != hits.rend(); ++hit)
     if (const auto event = pick(tile_events(head, i, *hit, stop))) return event;
   return {};

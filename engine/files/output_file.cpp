@@ -42,6 +42,8 @@ class OutputLoader {
     optional("lse", {"lse", "softmax_lse", "logsumexp"}, output.LSE);
     optional("m", {"m", "row_max"}, output.m);
     optional("l", {"l", "row_sum"}, output.l);
+    output.lse = wanted_.lse;
+    for (double& lse : output.LSE) lse = natural_lse(wanted_.lse, lse);
     return output;
   }
 

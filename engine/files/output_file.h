@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/attention/lse_convention.h"
 #include "engine/attention/problem.h"
 #include "engine/files/problem_file.h"
 
@@ -20,7 +21,8 @@ struct KernelOutput {
   std::string name;                // of the file
   DType type = DType::float32;     // of O, as the file stores it
   Buffer<double> O;                // heads x Nq x dv of the problem
-  Buffer<double> LSE, m, l;        // heads x Nq each; empty where the file has none
+  Buffer<double> LSE, m, l;        // heads x Nq each, LSE as a natural log; empty where the file has none
+  LseConvention lse;               // how the file's LSE was read
   std::vector<std::string> found;  // for the person: which array was read as what
 };
 
@@ -28,6 +30,7 @@ struct OutputFile {
   std::filesystem::path path;
   std::optional<Layout> layout;  // unset: hnd, or nhd where only that fits
   std::int64_t batch = 0;
+  LseConvention lse;                                  // of its LSE
   std::optional<std::int64_t> head;                   // of a file with all heads, for a problem of one: this query head
   std::int64_t memory_limit = std::int64_t{8} << 30;  // bytes
 };

@@ -321,6 +321,10 @@ void check(const Report& report, const std::string& where) {
 
 std::string date_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
+bool is_of(const SavedReport& saved, const Problem& problem) {
+  return saved.report->shape == problem.shape() && saved.conventions == conventions(saved.report->recipe, problem.mask);
+}
+
 SavedReport make_saved(std::shared_ptr<const Report> report, const Problem& problem, std::string version) {
   SavedReport saved;
   saved.conventions = conventions(report->recipe, problem.mask);

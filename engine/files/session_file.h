@@ -28,6 +28,8 @@ struct SavedReport {
   std::string conventions;  // in force when it was made, mask included: conventions(recipe, mask)
 };
 std::string date_now();
+// Whether it is a run of that problem, as far as its shape and conventions say.
+bool is_of(const SavedReport& saved, const Problem& problem);
 // Of a run that ended now.
 SavedReport make_saved(std::shared_ptr<const Report> report, const Problem& problem, std::string version);
 

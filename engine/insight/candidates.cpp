@@ -31,6 +31,7 @@ class Builder {
     window();
     masks();
     bias();
+    rules();
     empty_rows();
     scales();
     heads_and_layouts();
@@ -229,6 +230,57 @@ class Builder {
     const Bias& values = *mask.bias;
     add_keep("mask-added", "its 1s are taken as keep", changed,
              [&](auto h, auto r, auto c) { return values.at(h, r, c) != 0; });
+  }
+
+  // Masks by rule: left out, and their conventions.
+  void rules() {
+    const Mask& mask = problem_->mask;
+    const MaskRules& given = mask.rules;
+    const auto changed = [&](const char* name, std::string detail, auto change) {
+      Mask other = mask;
+      change(other.rules);
+      if (!(other.rules == given)) add_mask(name, std::move(detail), other);
+    };
+    if (!given.lengths.empty()) {
+      changed("mask-missing", "the lengths are ignored", [](MaskRules& r) { r.lengths.clear(); });
+      for (const std::int64_t by : {-1, 1})
+        changed("length-bounds", fmt::format("lengths one {}", by > 0 ? "longer" : "shorter"), [&](MaskRules& r) {
+          for (std::int64_t& length : r.lengths) length = std::clamp<std::int64_t>(length + by, 0, shape_.Nk);
+        });
+    }
+    changed("mask-missing", "the documents are ignored", [](MaskRules& r) { r.documents = nullptr; });
+    changed("mask-missing", "no prefix: causal alone", [](MaskRules& r) { r.prefix.reset(); });
+    if (given.prefix) {
+      for (const std::int64_t by : {-1, 1})
+        changed("length-bounds", fmt::format("a prefix of {}, not {}", *given.prefix + by, *given.prefix),
+                [&](MaskRules& r) { r.prefix = std::clamp<std::int64_t>(*r.prefix + by, 0, shape_.Nk); });
+    }
+    if (!given.alibi.empty()) {
+      changed("mask-missing", "no ALiBi", [](MaskRules& r) { r.alibi.clear(); });
+      const auto slopes = [&](const char* name, std::string detail, double factor) {
+        changed(name, std::move(detail), [factor](MaskRules& r) {
+          for (double& slope : r.alibi) slope *= factor;
+        });
+      };
+      slopes("alibi-slope", "the other sign", -1);
+      // The published slopes fall by 2^(8 / H) from head to head; counted from 0, every head has its neighbour's.
+      const double ratio = std::exp2(8 / static_cast<double>(shape_.heads));
+      slopes("alibi-slope", "the slope of the head before", ratio);
+      slopes("alibi-slope", "the slope of the head behind", 1 / ratio);
+      changed("alibi-slope", "the published slopes", [&](MaskRules& r) { r.alibi = alibi_slopes(shape_.heads); });
+      slopes("bias-scaled", "ALiBi", problem_->scale);
+    }
+    if (given.softcap == 0) return;
+    changed("mask-missing", "no softcap", [](MaskRules& r) { r.softcap = 0; });
+    // cap tanh(q k / cap) scale = (cap scale) tanh(scale q k / (cap scale))
+    if (problem_->scale > 0)
+      changed("softcap-order", "before the scale", [&](MaskRules& r) { r.softcap *= problem_->scale; });
+    // Behind the mask it makes -cap of -inf; what is added would be capped too, so only where nothing is.
+    if (mask.adds()) return;
+    Recipe recipe = guarded_;
+    recipe.defect = Defect::finite_sentinel, recipe.sentinel = -given.softcap, recipe.sentinel_added = false;
+    if (why_defect_cannot_show(recipe, *problem_).empty())
+      add("softcap-order", "behind the mask: masked scores are -cap", problem_, recipe);
   }
 
   void empty_rows() {

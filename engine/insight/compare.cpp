@@ -266,7 +266,7 @@ Comparison compare(const Problem& problem, const Recipe& recipe, const KernelOut
     for (std::int64_t row = 0; row < rows; ++row) LSE.push_back(theirs.m[row] + std::log(theirs.l[row]));
   if (!LSE.empty()) {
     LseComparison& lse = result.lse.emplace();
-    lse.from_m_and_l = from_m_and_l;
+    lse.from_m_and_l = from_m_and_l, lse.read_as = theirs.lse;
     for (std::int64_t row = 0; row < rows; ++row) {
       const double a = LSE[row], b = result.right_LSE[row];
       if (a == b || (std::isnan(a) && std::isnan(b))) {

@@ -53,6 +53,7 @@ struct LseComparison {
   std::int64_t plus_inf_empty = 0, plus_inf = 0;
   double max_error = 0;       // of finite pairs
   bool from_m_and_l = false;  // the file had no LSE: m + ln l
+  LseConvention read_as;      // else how it was read; errors are of the natural log
   bool all_right() const { return wrong + nan + plus_inf == 0; }
 };
 

@@ -57,19 +57,7 @@ void fold_rows(const Problem& problem, const Recipe& recipe, std::span<const std
            row + count < shape.Nq && (row + count) / recipe.Br == i)
       ++count;
     fold.start(head, row, count);
-    if (recipe.algorithm == Algorithm::standard) {
-      begin_strip(fold, schedule, head, i);
-      fold.scores();
-      fold.mask();
-      fold.softmax();
-      fold.multiply();
-    } else {
-      for (std::int64_t v = 0; v < schedule.visits(head, i); ++v) {
-        if (stop.stop_requested()) throw Cancelled();
-        fold_visit(fold, schedule, head, i, v);
-      }
-    }
-    fold.finish();
+    fold_to_the_end(fold, schedule, head, i, stop);
     for (std::int64_t r = 0; r < count; ++r) {
       for (std::int64_t e = 0; e < shape.dv; ++e) O[e] = fold.O()[e * fold.lanes() + r];
       use(rows[n + r], O.data(), static_cast<double>(fold.LSE()[r]));

@@ -77,7 +77,7 @@ bool same_keys_folded(const Schedule& a, const Standing& x, std::int64_t x_folde
 }
 
 struct Comparable {
-  bool S = false, P = false, m = false, l = false, alpha = false, O = false;
+  bool S = false, P = false, m = false, l = false, alpha = false, O = false, LSE = false;
   std::string reason;
 };
 
@@ -89,7 +89,7 @@ Comparable comparable(const Schedule& a, const Standing& x, const Schedule& b, c
   }
   if (x.phase == kFinished || y.phase == kFinished) {
     c.m = c.l = !standard(a) && !standard(b) && x.phase == y.phase;
-    c.O = x.phase == y.phase;
+    c.O = c.LSE = x.phase == y.phase;
     if (!c.O) c.reason = "one of the two has finished this row block";
     return c;
   }
@@ -139,16 +139,39 @@ Stage counterpart(Stage stage, Algorithm to) {
   return stage;
 }
 
+// Which of the tensors on the chip hold other numbers: Q in the rows of both, K and V where both have the same keys.
+std::string other_inputs(const Schedule& schedule, const TraceState& state, const Schedule& other,
+                         const TraceState& beside, const Differences& d) {
+  std::string names;
+  const auto look = [&](const char* name, const Matrix& a, const Matrix& b, std::int64_t at_a, std::int64_t at_b,
+                        std::int64_t rows) {
+    if (a.empty() || b.empty() || a.cols != b.cols) return;
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < a.cols; ++c)
+        if (!same(a.at(at_a + r, c), b.at(at_b + r, c), 0, 0)) {
+          names += (names.empty() ? "" : " ") + std::string(name);
+          return;
+        }
+  };
+  look("Q", state.Q, beside.Q, d.row0 - state.row0, d.row0 - beside.row0, d.rows);
+  const bool same_keys = state.j >= 0 && beside.j >= 0 && state.cols == beside.cols &&
+                         state.j * schedule.recipe().Bc == beside.j * other.recipe().Bc;
+  if (!same_keys) return names;
+  look("K", state.K_tile, beside.K_tile, 0, 0, std::min(state.K_tile.rows, beside.K_tile.rows));
+  look("V", state.V, beside.V, 0, 0, std::min(state.V.rows, beside.V.rows));
+  return names;
+}
+
 // ---- the search: rows that both have in one row block each, folded in step
 
 template <class T>
 class PairWalk {
  public:
-  PairWalk(const Problem& problem, const Schedule& a, const Schedule& b, Tolerance tolerance)
-      : a_{a, Fold<T>(problem, a.recipe())},
-        b_{b, Fold<T>(problem, b.recipe())},
-        dv_(problem.shape().dv),
-        tolerance_(tolerance.relative),
+  PairWalk(const Problem& of_a, const Schedule& a, const Problem& of_b, const Schedule& b)
+      : a_{a, Fold<T>(of_a, a.recipe())},
+        b_{b, Fold<T>(of_b, b.recipe())},
+        dv_(of_a.shape().dv),
+        tolerance_(tolerance_for(of_a).relative),
         mixed_(a.recipe().normalised() != b.recipe().normalised()) {}
 
   // The first (last) state in which one of the rows of row block (head, i) first differs.
@@ -312,6 +335,7 @@ class PairWalk {
       bool equal = !c.m || same(a_.fold.m()[x], b_.fold.m()[y], tolerance_, 1);
       equal = equal && (!c.l || same(la, lb, tolerance_, 0));
       equal = equal && (!c.alpha || same(a_.fold.alpha()[x], b_.fold.alpha()[y], tolerance_, 1));
+      equal = equal && (!c.LSE || same(a_.fold.LSE()[x], b_.fold.LSE()[y], tolerance_, 1));
       if (equal && c.O) {
         const auto oa = [&](std::int64_t e) { return normalised(a_.fold.O()[e * a_.fold.lanes() + x], la, divide_a); };
         const auto ob = [&](std::int64_t e) { return normalised(b_.fold.O()[e * b_.fold.lanes() + y], lb, divide_b); };
@@ -333,9 +357,9 @@ class PairWalk {
 };
 
 template <class T>
-std::optional<Found> search_pairs(const Problem& problem, const Schedule& a, const Schedule& b, std::int64_t from_K,
-                                  bool forward, const SearchOptions& options) {
-  const Shape shape = problem.shape();
+std::optional<Found> search_pairs(const Problem& of_a, const Schedule& a, const Problem& of_b, const Schedule& b,
+                                  std::int64_t from_K, bool forward, const SearchOptions& options) {
+  const Shape shape = of_a.shape();
   const auto bytes_of = [&](const Schedule& s) {
     const std::int64_t cols = standard(s) ? shape.Nk : std::min(s.recipe().Bc, shape.Nk);
     return static_cast<double>(std::min(s.recipe().Br, shape.Nq) + kLane) *
@@ -343,7 +367,7 @@ std::optional<Found> search_pairs(const Problem& problem, const Schedule& a, con
   };
   RowBlockSearch blocks(a, from_K, forward, options, 1, bytes_of(a) + bytes_of(b));
   return blocks.run([&]() -> RowBlockSearch::Look {
-    const auto walk = std::make_shared<PairWalk<T>>(problem, a, b, tolerance_for(problem));
+    const auto walk = std::make_shared<PairWalk<T>>(of_a, a, of_b, b);
     return [&, walk](std::int64_t head, std::int64_t i, const std::stop_token& stop) {
       if (const auto found = walk->search(head, i, from_K, blocks.bound(), forward, stop, [&] { blocks.folded(); }))
         blocks.note(*found);
@@ -392,6 +416,7 @@ Differences differences(const Schedule& schedule, const TraceState& state, const
     return d;
   }
   const std::int64_t ra = d.row0 - state.row0, rb = d.row0 - beside.row0;
+  d.inputs = other_inputs(schedule, state, other, beside, d);
   const auto judge = [&](std::vector<std::uint8_t>& marks, std::int64_t at, double a, double b, double least) {
     if (same(a, b, tolerance.relative, least)) return;
     marks[at] = 1, ++d.count;
@@ -420,6 +445,7 @@ Differences differences(const Schedule& schedule, const TraceState& state, const
   column("m", c.m, d.m, state.m, beside.m, 1);
   column("alpha", c.alpha, d.alpha, state.alpha, beside.alpha, 1);
   column("l", c.l, d.l, state.l, beside.l, 0);
+  column("LSE", c.LSE, d.LSE, state.LSE, beside.LSE, 1);
   if (c.O && !state.O.empty() && !beside.O.empty()) {
     note("O");
     const std::int64_t dv = state.O.cols;
@@ -440,12 +466,28 @@ Differences differences(const Schedule& schedule, const TraceState& state, const
   return d;
 }
 
+void check_beside(const Problem& problem, const Problem& other) {
+  const Shape a = problem.shape(), b = other.shape();
+  const auto words = [](const Shape& s) {
+    return fmt::format("{} heads, {} key heads, N {} x {}, d {}, dv {}, {}", s.heads, s.kv_heads, s.Nq, s.Nk, s.d, s.dv,
+                       name(s.type));
+  };
+  if (!(a == b)) throw InputError("the problem beside", words(b), words(a));
+}
+
+std::optional<Found> first_difference(std::shared_ptr<const Problem> problem, const Recipe& recipe,
+                                      std::shared_ptr<const Problem> other_problem, const Recipe& other,
+                                      std::int64_t from_K, bool forward, const SearchOptions& options) {
+  check_beside(*problem, *other_problem);
+  const Trace limits_a(problem, recipe), limits_b(other_problem, other);  // refuse what cannot be stepped
+  const Schedule &a = limits_a.schedule(), &b = limits_b.schedule();
+  const auto search = problem->in_double() ? search_pairs<double> : search_pairs<float>;
+  return search(*problem, a, *other_problem, b, from_K, forward, options);
+}
+
 std::optional<Found> first_difference(std::shared_ptr<const Problem> problem, const Recipe& recipe, const Recipe& other,
                                       std::int64_t from_K, bool forward, const SearchOptions& options) {
-  const Trace limits_a(problem, recipe), limits_b(problem, other);  // refuse what cannot be stepped
-  const Schedule &a = limits_a.schedule(), &b = limits_b.schedule();
-  return problem->in_double() ? search_pairs<double>(*problem, a, b, from_K, forward, options)
-                              : search_pairs<float>(*problem, a, b, from_K, forward, options);
+  return first_difference(problem, recipe, problem, other, from_K, forward, options);
 }
 
 }  // namespace flashscope

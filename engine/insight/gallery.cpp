@@ -79,6 +79,15 @@ constexpr std::array kGallery = {
     GalleryEntry{"window-bounds", Kind::convention,
                  "A window of W keys counts the query's own position, or is W neighbours beside it.", "a window",
                  "The first rows, which the edge cuts off either way."},
+    GalleryEntry{"length-bounds", Kind::convention, "The length of a padded row, or of a prefix, is one key off.",
+                 "key padding by lengths, or a prefix",
+                 "Long rows, in which one key more or less weighs little; padding that repeats the last key."},
+    GalleryEntry{"alibi-slope", Kind::convention,
+                 "ALiBi's slope has the other sign, or is that of the neighbouring head.", "ALiBi",
+                 "Many heads, whose slopes lie close together; short rows."},
+    GalleryEntry{"softcap-order", Kind::convention,
+                 "The cap is applied before the scale, or behind the mask, where it makes -cap of -inf.", "a softcap",
+                 "Scores far below the cap, which it leaves as they are; caps so large that exp(-cap) is 0."},
     GalleryEntry{"mask-polarity", Kind::convention, "True in a boolean mask means keep, or it means drop.",
                  "a keep mask", "Nothing hides it for long; a mask of half ones looks plausible."},
     GalleryEntry{"mask-missing", Kind::convention, "The mask from the file is not applied.",
@@ -216,6 +225,13 @@ GalleryPair build(std::string_view name) {
     Mask narrow = causal(Causal::top_left), wide = narrow;
     narrow.window = Window{1, 0}, wide.window = Window{2, 0};
     return pair_of(small_problem(1, 1, 3, 3, 1, 1, wide), small_problem(1, 1, 3, 3, 1, 1, narrow));
+  }
+  if (name == "length-bounds" || name == "alibi-slope" || name == "softcap-order") {
+    Mask right, other;
+    if (name == "length-bounds") right.rules.lengths = {1}, other.rules.lengths = {2};
+    if (name == "alibi-slope") right.rules.alibi = {0.5}, other.rules.alibi = {-0.5};
+    if (name == "softcap-order") right.rules.softcap = 1, other.rules.softcap = 0.5;  // the scale is 1/2
+    return pair_of(small_problem(1, 1, 1, 2, 4, 1, other), small_problem(1, 1, 1, 2, 4, 1, right));
   }
   if (name == "mask-polarity")
     return pair_of(scores_problem({0, 0}, keep_mask(1, 2, [](auto, auto c) { return c == 1; })),

@@ -217,13 +217,14 @@ std::vector<Convention> conventions_in_force(const Problem& problem, const Recip
                    top ? "--causal bottom-right" : "--causal top-left",
                    shape.Nq != shape.Nk,
                    {},
-                   mask};
+                   mask,
+                   {}};
     one.mask->causal = top ? Causal::bottom_right : Causal::top_left;
     list.push_back(std::move(one));
   }
   if (mask.keep)
     list.push_back(
-        {"keep or drop", "true in the mask keeps a key", "true drops it", "--mask-means drop", true, {}, {}});
+        {"keep or drop", "true in the mask keeps a key", "true drops it", "--mask-means drop", true, {}, {}, {}});
   if (mask.window && mask.window->left > 0 && mask.window->left < Band::kOpen / 2) {
     const std::int64_t left = mask.window->left;
     Convention one{
@@ -233,7 +234,8 @@ std::vector<Convention> conventions_in_force(const Problem& problem, const Recip
         "--window " + std::to_string(left - 1) + "," + std::to_string(mask.window->right),
         true,
         {},
-        mask};
+        mask,
+        {}};
     one.mask->window->left = left - 1;
     list.push_back(std::move(one));
   }
@@ -246,13 +248,10 @@ std::vector<Convention> conventions_in_force(const Problem& problem, const Recip
                          : policy == EmptyRow::nan ? "O = NaN, as the textbook formula has it"
                                                    : "O = the mean of all V, as a finite stand-in has it");
     };
-    Convention one{"empty rows",
-                   words(recipe.empty_row),
-                   words(other),
-                   "--empty-row " + std::string(name(other)),
-                   true,
-                   recipe,
-                   {}};
+    Convention one{"empty rows", words(recipe.empty_row),
+                   words(other), "--empty-row " + std::string(name(other)),
+                   true,         recipe,
+                   {},           {}};
     const Band limits = band(mask, shape.Nq, shape.Nk);
     one.matters = false;
     for (std::int64_t h = 0; h < mask_heads(mask) && !one.matters; ++h)
@@ -261,9 +260,20 @@ std::vector<Convention> conventions_in_force(const Problem& problem, const Recip
     one.recipe->empty_row = other;
     list.push_back(std::move(one));
   }
-  list.push_back(
-      {"LSE base", "natural: m + ln l", "base 2: (m + ln l) / ln 2, as kernels on exp2 hand it out", "", true, {}, {}});
-  list.push_back({"LSE of an empty row", "-inf", "+inf, so that exp(S - LSE) is 0", "", true, {}, {}});
+  return list;
+}
+
+std::vector<Convention> lse_conventions(const LseConvention& now) {
+  std::vector<Convention> list;
+  const auto add = [&](const char* name, bool LseConvention::*part, const char* off, const char* on) {
+    LseConvention other = now;
+    other.*part = !(now.*part);
+    list.push_back({name, now.*part ? on : off, now.*part ? off : on, "--lse " + words(other), true, {}, {}, other});
+  };
+  add("LSE base", &LseConvention::base2, "natural: m + ln l",
+      "base 2: (m + ln l) / ln 2, as kernels on exp2 hand it out");
+  add("LSE sign", &LseConvention::negative, "m + ln l", "the other sign: -(m + ln l)");
+  add("LSE of an empty row", &LseConvention::plus_inf_empty, "-inf", "+inf, so that exp(S - LSE) is 0");
   return list;
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/attention/lse_convention.h"
 #include "engine/attention/schedule.h"
 #include "engine/attention/trace.h"
 
@@ -102,9 +103,12 @@ struct Convention {
   bool matters = true;     // whether the other one can give another result here
   std::optional<Recipe> recipe;
   std::optional<Mask> mask;
+  std::optional<LseConvention> lse;
 };
 // The other keep mask is made on demand (flipped): `mask` of "keep or drop" is unset.
 std::vector<Convention> conventions_in_force(const Problem& problem, const Recipe& recipe);
+// Base, sign, and what an empty row has.
+std::vector<Convention> lse_conventions(const LseConvention& now);
 KeepMask flipped(const KeepMask& mask);
 
 }  // namespace flashscope

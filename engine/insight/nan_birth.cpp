@@ -19,9 +19,10 @@ bool has_nan(const std::vector<double>& O, std::int64_t column) {
 }
 
 // The elements of Q and K behind a product that is not finite.
-ScoreFault fault_of_product(const Problem& problem, std::int64_t head, std::int64_t row, std::int64_t key) {
+ScoreFault fault_of_product(const Problem& problem, const Recipe& recipe, std::int64_t head, std::int64_t row,
+                            std::int64_t key) {
   const Tensor &Q = problem.Q(), &K = problem.K();
-  const std::int64_t kv = problem.shape().kv_head(head);
+  const std::int64_t kv = kv_head(problem.shape(), recipe, head);
   const auto find = [&](auto is) {
     for (std::int64_t e = 0; e < Q.cols; ++e)
       if (is(Q.at(head, row, e), K.at(kv, key, e))) return e;
@@ -41,9 +42,9 @@ ScoreFault fault_of_product(const Problem& problem, std::int64_t head, std::int6
   return {Cause::inf_minus_inf, Origin::score_overflow};
 }
 
-Birth at_accumulate(const Problem& problem, const TileRow& tile, std::int64_t column) {
+Birth at_accumulate(const Problem& problem, const Recipe& recipe, const TileRow& tile, std::int64_t column) {
   const Tensor& V = problem.V();
-  const std::int64_t kv = problem.shape().kv_head(tile.head);
+  const std::int64_t kv = kv_head(problem.shape(), recipe, tile.head);
   for (std::int64_t e = std::max<std::int64_t>(column, 0); e < (column < 0 ? V.cols : column + 1); ++e) {
     if (!std::isnan(tile.O[e])) continue;
     for (std::int64_t c = 0; c < tile.cols; ++c) {
@@ -91,11 +92,11 @@ ScoreFault fault_of_score(const Problem& problem, const Recipe& recipe, std::int
                           std::int64_t key, double raw) {
   const auto& bias = problem.mask.bias;
   const double added = bias ? bias->at(head, row, key) : 0;
-  if (std::isnan(raw)) return fault_of_product(problem, head, row, key);
+  if (std::isnan(raw)) return fault_of_product(problem, recipe, head, row, key);
   if (bias && std::isnan(added)) return {Cause::mask_nan, Origin::bias, head, row, key};
   if (std::isinf(raw)) {
     // +inf + (-inf) is a NaN of the mask's making, but the infinite product is its source.
-    ScoreFault fault = fault_of_product(problem, head, row, key);
+    ScoreFault fault = fault_of_product(problem, recipe, head, row, key);
     if (fault.origin == Origin::score_overflow && recipe.numerics.scores == DType::float16)
       fault.cause = Cause::fp16_overflow;
     return fault;
@@ -155,7 +156,7 @@ std::optional<Birth> birth_of_nan(const Problem& problem, const Recipe& recipe, 
     const Cause cause = std::isinf(tile.o_factor) ? Cause::div_zero : Cause::zero_times_nan;
     return Birth{Stage::rescale, -1, cause, column};
   }
-  return at_accumulate(problem, tile, column);
+  return at_accumulate(problem, recipe, tile, column);
 }
 
 Cause cause_at_finish(const Problem& problem, const Recipe& recipe, std::int64_t head, std::int64_t row, double l) {

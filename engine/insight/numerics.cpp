@@ -25,20 +25,7 @@ std::vector<double> outputs(const Problem& problem, const Recipe& recipe, std::i
   std::vector<double> O(shape.Nq * shape.dv);
   for (std::int64_t i = 0; i < schedule.Tr(); ++i) {
     start_row_block(fold, schedule, head, i);
-    if (stop.stop_requested()) throw Cancelled();
-    if (recipe.algorithm == Algorithm::standard) {
-      begin_strip(fold, schedule, head, i);
-      fold.scores();
-      fold.mask();
-      fold.softmax();
-      fold.multiply();
-    } else {
-      for (std::int64_t n = 0; n < schedule.visits(head, i); ++n) {
-        if (stop.stop_requested()) throw Cancelled();
-        fold_visit(fold, schedule, head, i, n);
-      }
-    }
-    fold.finish();
+    fold_to_the_end(fold, schedule, head, i, stop);
     for (std::int64_t r = 0; r < fold.rows(); ++r)
       for (std::int64_t e = 0; e < shape.dv; ++e) O[(fold.row0() + r) * shape.dv + e] = fold.O()[e * fold.lanes() + r];
   }

@@ -327,7 +327,7 @@ class Explainer {
     x = birth.column >= 0 ? birth.column : std::max<std::int64_t>(x, 0);
     Link& link = add_O(x, step_of(tile, Stage::accumulate), tile.O[x]);
     link.j = tile.j;
-    const std::int64_t kv = shape_.kv_head(head_);
+    const std::int64_t kv = kv_head(shape_, recipe_, head_);
     if (birth.key >= 0) {
       const std::int64_t c = birth.key - tile.col0;
       link.formula = fmt::format("O + P V: P[{}, {}] x V[{}, {}] = {} x {} = nan", row_, birth.key, birth.key, x,
@@ -380,7 +380,7 @@ class Explainer {
     if (!tile) return;
     Link& link = add_O(x, step_of(*tile, Stage::accumulate), tile->O[x]);
     link.j = tile->j;
-    const std::int64_t kv = shape_.kv_head(head_);
+    const std::int64_t kv = kv_head(shape_, recipe_, head_);
     for (std::int64_t c = 0; c < tile->cols; ++c) {
       const double v = problem_.V().at(kv, tile->key(c), x);
       if (!std::isinf(v) || tile->P[c] == 0) continue;
@@ -401,7 +401,7 @@ class Explainer {
     const bool undivided = !standard_ && recipe_.normalised() == Normalise::end &&
                            (!at.finished || recipe_.defect == Defect::no_final_divide);
     const double divisor = undivided ? 1 : static_cast<double>(now.l);
-    const std::int64_t kv = shape_.kv_head(head_), folded = standard_ ? 1 : at.folded;
+    const std::int64_t kv = kv_head(shape_, recipe_, head_), folded = standard_ ? 1 : at.folded;
     struct Term {
       double size = -1, weight = 0;
       std::int64_t n = 0, key = 0;
@@ -504,7 +504,7 @@ class Explainer {
     return !std::isnan(tile.raw[c]) && std::isinf(tile.raw[c]) ? Cause::inf_minus_inf : fault(tile, c).cause;
   }
   void why_S(const TileRow& tile, std::int64_t c) {
-    const std::int64_t key = tile.key(c), kv = shape_.kv_head(head_);
+    const std::int64_t key = tile.key(c), kv = kv_head(shape_, recipe_, head_);
     const double raw = tile.raw[c], score = tile.S[c];
     const bool seen = is_visible(key);
     const bool untouched = raw == score || (std::isnan(raw) && std::isnan(score));
@@ -542,12 +542,15 @@ class Explainer {
         return input(CellKind::K, problem_.K(), kv, from.row, from.col, Origin::k);
       case Origin::bias: {
         Link& cell = add(CellKind::bias, fmt::format("bias[{}, {}]", row_, key));
-        cell.col = key, cell.j = tile.j, cell.step = link_step(tile), cell.value = bias->at(head_, row_, key);
+        cell.col = key, cell.j = tile.j, cell.step = step_of(tile, Stage::mask),
+        cell.value = bias->at(head_, row_, key);
         cell.text = fmt::format("the mask holds {}", number(cell.value));
         return;
       }
       case Origin::score_overflow:
-        link.text = "finite elements of Q and K: their product is beyond the type of the scores";
+        link.text =
+            fmt::format("finite elements of Q and K, q k = {}: beyond the type of the scores, {}", number(dot(tile, c)),
+                        name(problem_.in_double() ? DType::float64 : recipe_.numerics.scores));
         return;
       case Origin::mask_overflow:
         link.text = "a finite score and finite masks: their sum is beyond the type of the scores";
@@ -556,17 +559,20 @@ class Explainer {
         link.text = "by the defect of this recipe";
     }
   }
-  std::int64_t link_step(const TileRow& tile) const { return step_of(tile, Stage::mask); }
   // What a kernel that keeps its scores in float16 would make of it.
   std::string float16_note(const TileRow& tile, std::int64_t c) const {
     if (shape_.type != DType::float16) return {};
-    double dot = 0;
-    for (std::int64_t e = 0; e < shape_.d; ++e)
-      dot += problem_.Q().at(head_, row_, e) * problem_.K().at(shape_.kv_head(head_), tile.key(c), e);
     constexpr double kLargest = 65504;
-    if (std::abs(dot) <= kLargest) return {};
+    const double product = dot(tile, c);
+    if (std::abs(product) <= kLargest) return {};
     return fmt::format("q k = {} before the scale is beyond float16's 65504: a kernel that keeps it in float16 has {}",
-                       number(dot), dot > 0 ? "inf" : "-inf");
+                       number(product), product > 0 ? "inf" : "-inf");
+  }
+  double dot(const TileRow& tile, std::int64_t c) const {
+    double sum = 0;
+    for (std::int64_t e = 0; e < shape_.d; ++e)
+      sum += problem_.Q().at(head_, row_, e) * problem_.K().at(kv_head(shape_, recipe_, head_), tile.key(c), e);
+    return sum;
   }
 
   const Problem& problem_;
@@ -580,44 +586,10 @@ class Explainer {
   Provenance result_;
 };
 
-void check_range(const char* what, std::int64_t value, std::int64_t count) {
-  if (value < 0 || value >= count)
-    throw InputError("why", fmt::format("{} {}", what, value), fmt::format("0 to {}", count - 1));
-}
-
 }  // namespace
 
-// A state that there is, and in which the cell has been computed.
-void check_state(const Schedule& schedule, const Question& question) {
-  if (!question.K) return;
-  if (*question.K < 0 || *question.K > schedule.steps())
-    throw InputError("why", fmt::format("state {}", *question.K), fmt::format("0 to {}", schedule.steps()));
-  const bool standard = schedule.recipe().algorithm == Algorithm::standard;
-  std::int64_t j = standard ? -1 : question.col;
-  if (!standard && question.of != CellKind::alpha) j /= schedule.recipe().Bc;
-  std::optional<Stage> stage;
-  if (question.of == CellKind::S) stage = Stage::scores;
-  if (question.of == CellKind::P) stage = standard ? Stage::softmax : Stage::exponentials;
-  if (question.of == CellKind::alpha) stage = Stage::rescale;
-  if (!stage) return;
-  const auto step = schedule.find(question.head, question.row / schedule.recipe().Br, j, *stage);
-  if (step && *question.K <= *step)
-    throw InputError("why", fmt::format("{} in state {}, before it is computed", name(question.of), *question.K),
-                     fmt::format("state {} or later", *step + 1));
-}
-
 Provenance why(const Problem& problem, const Schedule& schedule, const Question& question, std::stop_token stop) {
-  const Shape shape = problem.shape();
-  check_range("head", question.head, shape.heads);
-  check_range("row", question.row, shape.Nq);
-  if (question.of == CellKind::O) check_range("column", question.col, shape.dv);
-  if (question.of == CellKind::S || question.of == CellKind::P) check_range("key", question.col, shape.Nk);
-  if (question.of == CellKind::alpha) {
-    if (schedule.recipe().algorithm == Algorithm::standard)
-      throw InputError("why", "alpha of standard attention", "an algorithm that rescales: flash1 or flash2");
-    check_range("column block", question.col, schedule.Tc());
-  }
-  check_state(schedule, question);
+  check(question, schedule);
   if (problem.in_double()) return Explainer<double>(problem, schedule, question, std::move(stop)).answer(question);
   return Explainer<float>(problem, schedule, question, std::move(stop)).answer(question);
 }

@@ -53,7 +53,9 @@ struct Question {
 Question parse_question(std::string_view text);
 std::string text(const Question& question);  // the inverse
 
-// Throws InputError for a cell that does not exist, Cancelled.
+// Throws InputError for a cell that does not exist, or not yet in that state.
+void check(const Question& question, const Schedule& schedule);
+// Throws what check() throws, Cancelled.
 Provenance why(const Problem& problem, const Schedule& schedule, const Question& question, std::stop_token stop = {});
 
 // Which masks hide the keys [first, last) from a row that sees none of them: "causal top-left: k 100..199 > q 71".

@@ -17,7 +17,45 @@ std::string range(const char* of, std::int64_t first, std::int64_t last) {
   return last - first == 1 ? fmt::format("{} {}", of, first) : fmt::format("{} {}..{}", of, first, last - 1);
 }
 
+void check_range(const char* what, std::int64_t value, std::int64_t count) {
+  if (value < 0 || value >= count)
+    throw InputError("why", fmt::format("{} {}", what, value), fmt::format("0 to {}", count - 1));
+}
+
+// A state that there is, and in which the cell has been computed.
+void check_state(const Schedule& schedule, const Question& question) {
+  if (!question.K) return;
+  if (*question.K < 0 || *question.K > schedule.steps())
+    throw InputError("why", fmt::format("state {}", *question.K), fmt::format("0 to {}", schedule.steps()));
+  const bool standard = schedule.recipe().algorithm == Algorithm::standard;
+  std::int64_t j = standard ? -1 : question.col;
+  if (!standard && question.of != CellKind::alpha) j /= schedule.recipe().Bc;
+  std::optional<Stage> stage;
+  if (question.of == CellKind::S) stage = Stage::scores;
+  if (question.of == CellKind::P) stage = standard ? Stage::softmax : Stage::exponentials;
+  if (question.of == CellKind::alpha) stage = Stage::rescale;
+  if (!stage) return;
+  const auto step = schedule.find(question.head, question.row / schedule.recipe().Br, j, *stage);
+  if (step && *question.K <= *step)
+    throw InputError("why", fmt::format("{} in state {}, before it is computed", name(question.of), *question.K),
+                     fmt::format("state {} or later", *step + 1));
+}
+
 }  // namespace
+
+void check(const Question& question, const Schedule& schedule) {
+  const Shape shape = schedule.shape();
+  check_range("head", question.head, shape.heads);
+  check_range("row", question.row, shape.Nq);
+  if (question.of == CellKind::O) check_range("column", question.col, shape.dv);
+  if (question.of == CellKind::S || question.of == CellKind::P) check_range("key", question.col, shape.Nk);
+  if (question.of == CellKind::alpha) {
+    if (schedule.recipe().algorithm == Algorithm::standard)
+      throw InputError("why", "alpha of standard attention", "an algorithm that rescales: flash1 or flash2");
+    check_range("column block", question.col, schedule.Tc());
+  }
+  check_state(schedule, question);
+}
 
 std::string_view name(CellKind kind) {
   constexpr std::array<std::string_view, 13> kNames = {"O", "LSE", "l", "m",    "alpha", "P",   "S",

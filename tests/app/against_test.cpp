@@ -27,6 +27,17 @@ TEST_F(Against, ThePlantedMistakeIsNamed) {
   }
 }
 
+TEST_F(Against, LseIsReadInTheConventionThatIsGiven) {
+  run(std::string("run") + kProblem + " --defect lse-base2 --out theirs.npz");
+  const std::string command = std::string("diagnose") + kProblem + " --against theirs.npz";
+  EXPECT_EQ(run_json(command, 3)["against"]["explained_by"], json({"lse-base2"}));
+  const json object = run_json(command + " --lse base2", 0);
+  EXPECT_EQ(object["against"]["verdict"], "right");
+  EXPECT_EQ(object["against"]["lse"]["read_as"], "base 2");
+  EXPECT_THAT(object["conventions"].get<std::string>(), HasSubstr("LSE base 2"));
+  expect_refused(command + " --lse base3", "natural, or some of base2, negative, +inf");
+}
+
 TEST_F(Against, ARightOutputExitsZeroWithoutAName) {
   EXPECT_EQ(run(std::string("run") + kProblem + " --algorithm flash1 --out right.npz").code, 0);
   const json against = run_json(std::string("diagnose") + kProblem + " --against right.npz", 0)["against"];

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "tests/place.h"
+#include "tests/temporary_folder.h"
 
 namespace flashscope {
 
@@ -36,13 +37,6 @@ class CommandLine : public testing::Test {
     std::string out, err;
     json parsed() const { return json::parse(out); }
   };
-
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "flashscope-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   // Through the shell, in a folder of its own and without a display.
   Result run(const std::string& arguments, const std::string& before = "") {
@@ -73,7 +67,7 @@ class CommandLine : public testing::Test {
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 }  // namespace flashscope

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "engine/error.h"
+#include "tests/temporary_folder.h"
 
 namespace flashscope {
 namespace {
@@ -27,19 +28,13 @@ using ::testing::Not;
 
 class GpuChild : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "flashscope-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    setenv("TMPDIR", name.c_str(), 1);
-  }
+  void SetUp() override { setenv("TMPDIR", folder_.string().c_str(), 1); }
   void TearDown() override {
     unsetenv("FLASHSCOPE_TEST_FAULT");
     unsetenv("TMPDIR");
     // Whatever happened, nothing of the runs is left.
-    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
       EXPECT_FALSE(entry.path().filename().string().starts_with("flashscope-gpu-")) << entry.path();
-    std::filesystem::remove_all(folder_);
   }
 
   std::filesystem::path script(const std::string& body) {
@@ -69,7 +64,7 @@ class GpuChild : public ::testing::Test {
   }
 
   const std::filesystem::path good_ = FLASHSCOPE_TEST_CHILD;
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   std::shared_ptr<const Problem> problem_ =
       random_problem({.heads = 2, .kv_heads = 1, .Nq = 70, .Nk = 70, .d = 16, .dv = 16, .type = DType::float16}, 1);
   Recipe recipe_;

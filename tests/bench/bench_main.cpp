@@ -3,6 +3,7 @@
 #include "engine/attention/online_softmax.h"
 
 namespace flashscope {
+void register_diagnose_benchmarks();
 void register_fold_benchmarks();
 void register_run_benchmarks();
 void register_search_benchmarks();
@@ -15,6 +16,7 @@ int main(int argc, char** argv) {
   std::string isas;
   for (const std::string_view isa : flashscope::available_isas()) isas += std::string(isa) + ' ';
   benchmark::AddCustomContext("instruction_sets", isas);
+  flashscope::register_diagnose_benchmarks();
   flashscope::register_fold_benchmarks();
   flashscope::register_run_benchmarks();
   flashscope::register_search_benchmarks();

@@ -91,6 +91,14 @@ Planted plant(std::string_view name, int variant) {
   if (name == "finite-sentinel")  // scores far beyond the sentinel; the first rows see few keys
     problem = with_scale(with_mask(problem, causal(Causal::top_left)), 1e4);
   if (name == "mask-twice" || name == "bias-scaled") problem = with_bias(problem, 1.5);
+  if (name == "length-bounds" || name == "alibi-slope" || name == "softcap-order") {
+    Mask mask = variant == 0 ? Mask{} : causal(Causal::top_left);
+    if (name == "length-bounds" && variant < 2) mask.rules.lengths = {60};
+    if (name == "length-bounds" && variant == 2) mask.rules.prefix = 20;
+    if (name == "alibi-slope") mask.rules.alibi = {0.25};
+    if (name == "softcap-order") mask.rules.softcap = 1.5;
+    problem = with_mask(problem, std::move(mask));
+  }
 
   // The kernel with the mistake.
   auto wrong = problem;
@@ -114,6 +122,22 @@ Planted plant(std::string_view name, int variant) {
   }
   if (name == "window-bounds") {
     mask.window->left += variant == 0 ? 1 : -1;
+    wrong = with_mask(problem, mask);
+  }
+  if (name == "length-bounds") {
+    for (std::int64_t& length : mask.rules.lengths) length += variant == 0 ? 1 : -1;
+    if (mask.rules.prefix) ++*mask.rules.prefix;
+    wrong = with_mask(problem, mask);
+  }
+  if (name == "alibi-slope") {
+    mask.rules.alibi[0] *= variant == 1 ? std::exp2(8.0 / static_cast<double>(shape.heads)) : -1;
+    wrong = with_mask(problem, mask);
+  }
+  if (name == "softcap-order") {
+    if (variant == 1)
+      set_defect(made, "finite-sentinel=-1.5");
+    else
+      mask.rules.softcap *= problem->scale;
     wrong = with_mask(problem, mask);
   }
   if (name == "mask-polarity" || name == "mask-added") {
@@ -202,6 +226,37 @@ TEST_P(EveryMistake, IsRecognisedFromItsOutput) {
         EXPECT_EQ(e.agree, e.rows) << text(e);
       }
     EXPECT_TRUE(named) << "variant " << variant << ": " << text(list.front());
+  }
+}
+
+// A mask by rule that the kernel does not apply.
+TEST(Explain, RulesThatAreLeftOutAreNamed) {
+  const Shape shape{2, 2, 90, 90, 16, 16, DType::float32};
+  std::vector<std::int64_t> ids(90);
+  for (std::size_t n = 0; n < ids.size(); ++n) ids[n] = static_cast<std::int64_t>(n / 30);
+  MaskRules lengths, documents, prefix, alibi, softcap;
+  lengths.lengths = {50, 70};
+  documents.documents = std::make_shared<const Documents>(make_documents(ids, 90, 90, false));
+  prefix.prefix = 12;
+  alibi.alibi = alibi_slopes(2);
+  softcap.softcap = 2;
+  const std::pair<const char*, MaskRules> cases[] = {{"the lengths are ignored", lengths},
+                                                     {"the documents are ignored", documents},
+                                                     {"no prefix: causal alone", prefix},
+                                                     {"no ALiBi", alibi},
+                                                     {"no softcap", softcap}};
+  for (const auto& [detail, rules] : cases) {
+    Mask mask = causal(Causal::top_left), bare = mask;
+    mask.rules = rules;
+    const auto problem = random_problem(shape, 21, {}, mask);
+    const KernelOutput theirs = output_of(run(*with_mask(problem, bare), Recipe{}), DType::float32);
+    const Comparison found = compare(*problem, Recipe{}, theirs);
+    ASSERT_FALSE(found.right()) << detail;
+    const auto list = explain(problem, Recipe{}, theirs, found);
+    ASSERT_FALSE(list.empty()) << detail;
+    EXPECT_EQ(list[0].name, "mask-missing") << detail;
+    EXPECT_EQ(list[0].detail, detail);
+    EXPECT_EQ(list[0].agree, list[0].rows);
   }
 }
 

@@ -80,7 +80,7 @@ std::map<std::int64_t, std::vector<std::int64_t>> first_states(const Pair& pair)
         return !marks.empty() && std::any_of(first, first + cols, [](std::uint8_t mark) { return mark != 0; });
       };
       if (row < d.row0 || row >= d.row0 + d.rows) ADD_FAILURE() << pair.what << ": row " << row << " has no partner";
-      if (!(any(d.S) || any(d.P) || any(d.m) || any(d.l) || any(d.alpha) || any(d.O))) continue;
+      if (!(any(d.S) || any(d.P) || any(d.m) || any(d.l) || any(d.alpha) || any(d.O) || any(d.LSE))) continue;
       if (std::exchange(seen[{state.head, row}], true)) continue;
       at[K].push_back(row);
     }
@@ -144,8 +144,48 @@ TEST(FirstDifference, says_what_it_compared_and_why_not_the_rest) {
   EXPECT_NE(at(0, Stage::accumulate).reason, "");
   EXPECT_EQ(at(1, Stage::accumulate).compared, "m l O");
   EXPECT_EQ(at(1, Stage::accumulate).count, 0);
-  EXPECT_EQ(at(-1, Stage::finish).compared, "m l O");
+  EXPECT_EQ(at(-1, Stage::finish).compared, "m l LSE O");
   EXPECT_EQ(at(-1, Stage::finish).reason, "");
+}
+
+// The same tensors under another mask, and other tensors of one shape.
+TEST(FirstDifference, of_two_problems) {
+  const Shape shape{1, 1, 24, 24, 4, 4, DType::float32};
+  Mask causal, window;
+  causal.causal = Causal::top_left;
+  window = causal, window.window = Window{9, 0};
+  const auto a = random_problem(shape, 3, {}, causal), b = with_mask(a, window), c = random_problem(shape, 4);
+  Recipe recipe;
+  recipe.Br = 8, recipe.Bc = 6;
+  const auto found = first_difference(a, recipe, b, recipe, 0, true);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->row, 10);  // the first row that the window cuts off from key 0
+  EXPECT_EQ(Schedule(shape, causal, recipe).step(found->K - 1).stage, Stage::mask);
+  Trace x(a, recipe), y(c, recipe);
+  const std::int64_t K = *x.schedule().find(0, 0, 0, Stage::load_k) + 1;
+  const Differences d = differences(x.schedule(), x.seek(K), y.schedule(),
+                                    y.seek(paired_state(x.schedule(), K, y.schedule())), tolerance_for(*a));
+  EXPECT_EQ(d.inputs, "Q K");
+  EXPECT_EQ(d.count, 0);
+  const auto smaller = random_problem({1, 1, 24, 23, 4, 4, DType::float32}, 3);
+  EXPECT_THROW(first_difference(a, recipe, smaller, recipe, 0, true), InputError);
+}
+
+TEST(FirstDifference, of_lse_is_found_at_finish) {
+  const auto problem = random_problem({1, 1, 24, 24, 4, 4, DType::float32}, 3);
+  Recipe a, b;
+  a.Br = a.Bc = b.Br = b.Bc = 8;
+  b.defect = Defect::lse_base2;
+  const auto found = first_difference(problem, a, b, 0, true);
+  ASSERT_TRUE(found);
+  Trace x(problem, a), y(problem, b);
+  const TraceState state = x.seek(found->K);
+  EXPECT_EQ(state.step->stage, Stage::finish);
+  const Differences d =
+      differences(x.schedule(), state, y.schedule(), y.seek(paired_state(x.schedule(), found->K, y.schedule())),
+                  tolerance_for(*problem));
+  EXPECT_EQ(std::count(d.LSE.begin(), d.LSE.end(), 1), 8);
+  EXPECT_EQ(d.count, 8);
 }
 
 TEST(FirstDifference, can_be_cancelled) {

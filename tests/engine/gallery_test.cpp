@@ -57,7 +57,8 @@ TEST(Gallery, TheFirstDifferenceIsWhereTheMistakeIsMade) {
       {"gqa-interleaved", Stage::load_k},   {"k-untransposed", Stage::scores},  {"bf16-row-sum", Stage::accumulate},
       {"unmasked-tail", Stage::accumulate}, {"unguarded", Stage::exponentials}, {"window-bounds", Stage::mask},
       {"mask-polarity", Stage::mask},       {"empty-row", Stage::finish},       {"scale-of-dv", Stage::scores},
-      {"bias-scaled", Stage::mask}};
+      {"bias-scaled", Stage::mask},         {"length-bounds", Stage::mask},     {"alibi-slope", Stage::mask},
+      {"softcap-order", Stage::scores}};
   for (const auto& [name, stage] : expected) {
     const auto first = first_difference(smallest_example(name));
     ASSERT_TRUE(first) << name;

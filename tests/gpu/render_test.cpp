@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/host/gpu_runner.h"
+#include "tests/temporary_folder.h"
 
 namespace flashscope::gpu {
 namespace {
@@ -35,12 +36,6 @@ class RenderTest : public testing::Test {
  protected:
   void SetUp() override {
     if (gpu_status().devices.empty()) GTEST_SKIP() << "no GPU";
-    std::string name = (std::filesystem::temp_directory_path() / "flashscope-render-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override {
-    if (!folder_.empty()) std::filesystem::remove_all(folder_);
   }
   Picture render(const std::string& problem, const char* device) {
     const std::string file = (folder_ / (std::string(device) + ".png")).string();
@@ -52,7 +47,7 @@ class RenderTest : public testing::Test {
     EXPECT_EQ(WEXITSTATUS(status), 0) << command;
     return read_png(file);
   }
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 // Numbers may differ in their last digit, colours by a neighbour in the palette.

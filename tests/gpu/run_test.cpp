@@ -11,6 +11,7 @@
 #include "app/gpu_child.h"
 #include "engine/files/session_file.h"
 #include "support.h"
+#include "tests/temporary_folder.h"
 
 namespace flashscope::gpu {
 namespace {
@@ -25,16 +26,6 @@ std::filesystem::path program(const char* name) {
 
 class RunOnGpu : public OnGpu {
  protected:
-  void SetUp() override {
-    OnGpu::SetUp();
-    if (IsSkipped()) return;
-    std::string name = (std::filesystem::temp_directory_path() / "flashscope-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override {
-    if (!folder_.empty()) std::filesystem::remove_all(folder_);
-  }
   // Standard output and standard error together; the exit code.
   std::pair<std::string, int> run(const std::string& arguments) {
     const std::string command = "'" + program("flashscope").string() + "' " + arguments;
@@ -64,7 +55,7 @@ class RunOnGpu : public OnGpu {
     EXPECT_LE(std::abs(found.get<double>() - expected), tolerance * expected) << what << ": " << found;
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 constexpr const char* kShape = "run --random 1 --n 4096 --d 64 --heads 16 --dtype bfloat16 --br 128 --bc 64";
@@ -169,6 +160,28 @@ TEST_F(RunOnGpu, ASessionKeepsTheReport) {
   // Run again from the session, the other algorithm: both reports are in the new one.
   report("run --input '" + path + "' --algorithm flash1 --save '" + path + "'");
   EXPECT_EQ(read_session(path).reports.size(), 2u);
+}
+
+// The kernel's own NaN, without a guard: `diagnose` of the session traces its rows.
+TEST_F(RunOnGpu, ANanOfTheKernelIsTracedFromTheSession) {
+  const std::string path = (folder_ / "nan.fscope").string();
+  const auto [out, code] = run(
+      "run --random 1 --n 300 --d 64 --br 64 --bc 100 --causal --order reverse --guard none --device cuda --no-measure "
+      "--save '" +
+      path + "' --json");
+  EXPECT_EQ(code, 3) << out;
+  const auto [text, found] = run("diagnose --input '" + path + "' --json");
+  EXPECT_EQ(found, 3);
+  const json object = json::parse(text, nullptr, false);
+  ASSERT_TRUE(object.is_object()) << text;
+  ASSERT_EQ(object["runs"].size(), 1u);
+  const json& of_run = object["runs"][0];
+  EXPECT_EQ(of_run["device"], gpu::gpu_status().devices[0].name);
+  EXPECT_EQ(of_run["nan_rows"].size(), 44u);
+  EXPECT_EQ(of_run["nan_rows"], object["nan_rows"]);
+  EXPECT_EQ(of_run["same_as_computed"], true);
+  EXPECT_EQ(of_run["why"]["cause"], "inf_minus_inf");
+  EXPECT_THAT(of_run["why"]["chain"].get<std::string>(), HasSubstr("no visible key for this row"));
 }
 
 TEST_F(RunOnGpu, AnIllegalAddressInTheChildLeavesTheParentWorking) {

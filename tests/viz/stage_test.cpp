@@ -132,8 +132,8 @@ TEST_F(StageTest, ClicksBecomeCommands) {
   const auto colours = all<command::SetMapColour>(click(centre_of(Target::map_colour, 3)));
   ASSERT_EQ(colours.size(), 1u);
   EXPECT_EQ(colours[0].colour, MapColour::nan_count);
-  const char* conventions[] = {"causal", "skip", "guard", "empty-row"};
-  for (int n = 0; n < 4; ++n) {
+  const char* conventions[] = {"causal", "skip", "guard", "empty-row", "lse"};
+  for (int n = 0; n < 5; ++n) {
     const auto toggles = all<command::ToggleConvention>(click(centre_of(Target::convention, n)));
     ASSERT_EQ(toggles.size(), 1u);
     EXPECT_EQ(toggles[0].which, conventions[n]);

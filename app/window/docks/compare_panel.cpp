@@ -10,8 +10,10 @@
 #include <QSplitter>
 #include <QTextBrowser>
 #include <QVBoxLayout>
+#include <utility>
 
 #include "app/window/docks/error_map.h"
+#include "app/window/docks/lse_links.h"
 #include "app/window/text.h"
 #include "app/window/theme.h"
 
@@ -39,6 +41,10 @@ ComparePanel::ComparePanel(QWidget* parent) : Panel(parent) {
   text_ = new QTextBrowser;
   text_->setFrameShape(QFrame::NoFrame);
   text_->setMinimumHeight(70);
+  text_->setOpenLinks(false);
+  connect(text_, &QTextBrowser::anchorClicked, this, [this](const QUrl& url) {
+    if (const Change to = lse_change(url)) emit change(to);
+  });
   map_ = new ErrorMap;
   list_ = new QListWidget;
   list_->setObjectName("explanations");
@@ -52,7 +58,8 @@ ComparePanel::ComparePanel(QWidget* parent) : Panel(parent) {
   split->setSizes({150, 170, 130});
   open_ = new QPushButton("Open this run");
   open_->setObjectName("open");
-  open_->setToolTip("The run that reproduces your output, at its first row that is not right; undo goes back");
+  open_->setToolTip(
+      "The run that reproduces your output, beside the right one, at its first row that is not right; undo goes back");
   auto* bottom = new QHBoxLayout;
   bottom->addWidget(open_);
   bottom->addStretch(1);
@@ -89,7 +96,7 @@ void ComparePanel::load(const std::filesystem::path& file) {
   path_ = file;
   done_->store(0);
   work_.start(
-      [file, problem = problem_, recipe = recipe_, done = done_](const std::stop_token& stop) {
+      [file, problem = problem_, recipe = recipe_, lse = lse_, done = done_](const std::stop_token& stop) {
         // Loading is quick; comparing and trying the mistakes share the bar.
         const auto part = [&](double from) {
           return [done, from](std::int64_t n, std::int64_t total) {
@@ -97,15 +104,15 @@ void ComparePanel::load(const std::filesystem::path& file) {
           };
         };
         OutputFile wanted;
-        wanted.path = file;
+        wanted.path = file, wanted.lse = lse;
         const KernelOutput theirs = load_output(wanted, problem->shape(), stop);
         Result result;
         result.comparison = std::make_shared<const Comparison>(compare(*problem, recipe, theirs, 0, stop, part(0)));
         result.explanations = explain(problem, recipe, theirs, *result.comparison, {}, stop, part(0.5));
         return result;
       },
-      [this, of = problem_](Result result) {
-        compared_ = of;
+      [this, of = problem_, recipe = recipe_](Result result) {
+        compared_ = of, compared_recipe_ = recipe;
         comparison_ = std::move(result.comparison);
         explanations_ = std::move(result.explanations);
         show_result();
@@ -170,10 +177,11 @@ void ComparePanel::show_result() {
   if (!found.pattern.text.empty())
     html += QString("<p style='margin:0 0 6px 0'>Where: <b>%1</b></p>").arg(text(found.pattern.text).toHtmlEscaped());
   if (found.lse) {
-    html += QString("<p style='margin:0 0 6px 0'>LSE%1: %2 right%3%4%5</p>")
-                .arg(found.lse->from_m_and_l ? " (m + ln l)" : "", grouped(found.lse->right),
-                     count(found.lse->wrong, "wrong", c.accent), count(found.lse->nan, "NaN", c.nan),
-                     count(found.lse->plus_inf + found.lse->plus_inf_empty, "+inf: empty or NaN", c.inf));
+    html += QString("<p style='margin:0 0 6px 0'>LSE: %1 right%2%3%4 <span style='color:%5'>read as %6</span></p>")
+                .arg(grouped(found.lse->right), count(found.lse->wrong, "wrong", c.accent),
+                     count(found.lse->nan, "NaN", c.nan),
+                     count(found.lse->plus_inf + found.lse->plus_inf_empty, "+inf: empty or NaN", c.inf), c.dim.name(),
+                     found.lse->from_m_and_l ? "m + ln l, from m and l" : lse_links(found.lse->read_as, c));
   }
   if (!found.right() && explanations_.empty())
     html += "<p style='margin:0'>No known mistake, convention or other block size reproduces it.</p>";
@@ -201,11 +209,17 @@ void ComparePanel::open_explanation(int n) {
   const auto bad =
       std::find_if(comparison_->rows.begin(), comparison_->rows.end(), [](RowState s) { return s != RowState::right; });
   const std::int64_t at = bad == comparison_->rows.end() ? 0 : bad - comparison_->rows.begin();
-  emit change([problem = e.problem, recipe = e.recipe](Document& document) {
+  emit change([problem = e.problem, recipe = e.recipe, right_problem = compared_,
+               right = compared_recipe_](Document& document) {
     document.join_changes(true);
     if (document.problem() != problem) document.set_problem(problem);
     document.set_recipe(recipe);
     document.join_changes(false);
+    // Only one of the same heads can be kept in step.
+    if (problem->shape() == right_problem->shape())
+      document.set_beside(right, right_problem);
+    else
+      document.set_beside({});
   });
   emit then([head = at / comparison_->shape.Nq, row = at % comparison_->shape.Nq](Document& document) {
     document.seek_row(head, row);
@@ -217,6 +231,10 @@ void ComparePanel::refresh(const Document& document) {
   const bool other = problem_ != document.problem();
   problem_ = document.problem();
   recipe_ = document.recipe();
+  // The file's LSE means something else now: compared again.
+  if (std::exchange(lse_, document.stage().lse) != document.stage().lse && comparison_ && comparison_->lse &&
+      !comparison_->lse->from_m_and_l && compared_ == problem_)
+    load(path_);
   load_->setEnabled(!work_.running());
   if (other && comparison_) {
     const bool ours = problem_ == compared_ || std::any_of(explanations_.begin(), explanations_.end(),

@@ -54,7 +54,8 @@ class ComparePanel : public Panel {
   QTimer timer_;
   std::filesystem::path path_;
   std::shared_ptr<const Problem> problem_, compared_;  // open now; compared with
-  Recipe recipe_;
+  Recipe recipe_, compared_recipe_;
+  LseConvention lse_;  // in which a file's LSE is read
   std::shared_ptr<const Comparison> comparison_;
   std::vector<Explanation> explanations_;
   std::shared_ptr<std::atomic<double>> done_ = std::make_shared<std::atomic<double>>(0);

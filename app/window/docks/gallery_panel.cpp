@@ -66,18 +66,22 @@ GalleryPanel::GalleryPanel(QWidget* parent) : Panel(parent) {
   split->addWidget(list_);
   split->addWidget(text_);
   split->setStretchFactor(1, 2);
-  open_ = new QPushButton("With the mistake");
-  open_->setObjectName("open_mistake");
-  open_->setToolTip("Open the smallest input under the mistake, at the first step that differs");
-  open_right_ = new QPushButton("Right");
-  open_right_->setObjectName("open_right");
-  open_right_->setToolTip("The same input without it, at the same step");
+  const auto button = [](const char* name, const QString& words, const QString& tip) {
+    auto* made = new QPushButton(words);
+    made->setObjectName(name);
+    made->setToolTip(tip);
+    return made;
+  };
+  both_ = button("open_both", "Side by side",
+                 "Both runs on the smallest input that shows it, at the first step that differs (Return)");
+  open_ =
+      button("open_mistake", "Mistake", "The smallest input under the mistake alone, at the first step that differs");
+  open_right_ = button("open_right", "Right", "The same input without it, at the same step");
   shown_ = new QLabel;
   shown_->setWordWrap(true);
   auto* buttons = new QHBoxLayout;
   buttons->setContentsMargins(8, 0, 8, 0);
-  buttons->addWidget(open_);
-  buttons->addWidget(open_right_);
+  for (QPushButton* each : {both_, open_, open_right_}) buttons->addWidget(each);
   buttons->addStretch(1);
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 0, 0, 6);
@@ -86,16 +90,17 @@ GalleryPanel::GalleryPanel(QWidget* parent) : Panel(parent) {
   layout->addWidget(shown_);
   shown_->setContentsMargins(8, 0, 8, 0);
   connect(list_, &QListWidget::currentRowChanged, this, &GalleryPanel::choose);
-  connect(list_, &QListWidget::itemActivated, this, [this] { open_run(true); });
-  connect(open_, &QPushButton::clicked, this, [this] { open_run(true); });
-  connect(open_right_, &QPushButton::clicked, this, [this] { open_run(false); });
+  connect(list_, &QListWidget::itemActivated, this, [this] { open(Runs::both); });
+  connect(both_, &QPushButton::clicked, this, [this] { open(Runs::both); });
+  connect(open_, &QPushButton::clicked, this, [this] { open(Runs::mistake); });
+  connect(open_right_, &QPushButton::clicked, this, [this] { open(Runs::right); });
   list_->setCurrentRow(1);
 }
 
 void GalleryPanel::choose(int row) {
   const QListWidgetItem* item = list_->item(row);
   entry_ = item ? find_in_gallery(item->data(Qt::UserRole).toString().toStdString()) : nullptr;
-  looked_.reset(), pair_.reset();
+  looked_.reset(), pair_.reset(), wanted_.reset();
   if (entry_) {
     pair_ = smallest_example(entry_->name);
     work_.start(
@@ -111,6 +116,7 @@ void GalleryPanel::choose(int row) {
         [this](Looked looked) {
           looked_ = std::move(looked);
           show_entry();
+          if (wanted_) open(*wanted_);
         },
         [this](const QString& message) { emit failed(message); });
   }
@@ -118,7 +124,7 @@ void GalleryPanel::choose(int row) {
 }
 
 void GalleryPanel::show_entry() {
-  open_->setEnabled(entry_), open_right_->setEnabled(entry_);
+  for (QPushButton* each : {both_, open_, open_right_}) each->setEnabled(entry_);
   if (!entry_) return text_->clear();
   const Colours c = colours(palette());
   const auto part = [&](const QString& what, std::string_view words) {
@@ -139,29 +145,46 @@ void GalleryPanel::show_entry() {
     html += "<table cellspacing='0' cellpadding='2'>" + run(looked_->pair.left_title, looked_->O, looked_->LSE) +
             run(looked_->pair.right_title, looked_->right_O, looked_->right_LSE) + "</table>";
   }
-  open_right_->setText(pair_ && entry_->kind == GalleryEntry::Kind::convention ? "The other" : "Right");
-  open_->setText(entry_->kind == GalleryEntry::Kind::convention ? "This one" : "With the mistake");
+  const bool convention = entry_->kind == GalleryEntry::Kind::convention;
+  open_right_->setText(convention ? "Other" : "Right");
+  open_->setText(convention ? "This one" : "Mistake");
   text_->setHtml(html);
 }
 
-void GalleryPanel::open_run(bool mistake) {
+void GalleryPanel::open(Runs runs) {
   if (!pair_) return;
-  emit change([pair = *pair_, mistake](Document& document) {
+  if (!looked_) {
+    wanted_ = runs;
+    return;
+  }
+  wanted_.reset();
+  emit change([pair = *pair_, runs](Document& document) {
+    document.set_beside({});
     document.join_changes(true);
-    document.set_problem(mistake ? pair.problem : pair.right_problem);
-    document.set_recipe(mistake ? pair.recipe : pair.right);
+    document.set_problem(runs == Runs::right ? pair.right_problem : pair.problem);
+    document.set_recipe(runs == Runs::right ? pair.right : pair.recipe);
     document.join_changes(false);
+    if (runs == Runs::both) document.set_beside(pair.right, pair.right_problem);
   });
-  if (looked_ && looked_->first) emit then([K = looked_->first->step](Document& document) { document.seek(K); });
+  // Runs that take the same steps to the same numbers are shown at their end, where what is handed out stands.
+  emit then([first = looked_->first](Document& document) {
+    document.seek(first ? first->step : document.stage().schedule->steps());
+  });
 }
 
 void GalleryPanel::refresh(const Document& document) {
   QString shown;
   if (pair_ && document.problem()) {
-    if (document.problem() == pair_->problem && document.recipe() == pair_->recipe)
-      shown = "On the stage: " + text(pair_->left_title);
-    else if (document.problem() == pair_->right_problem && document.recipe() == pair_->right)
-      shown = "On the stage: " + text(pair_->right_title);
+    const auto is = [&](const auto& problem, const Recipe& recipe) {
+      return document.problem() == problem && document.recipe() == recipe;
+    };
+    const QString left = text(pair_->left_title), right = text(pair_->right_title);
+    if (is(pair_->problem, pair_->recipe))
+      shown = document.beside() == pair_->right && document.beside_problem() == pair_->right_problem
+                  ? QString("On the stage: %1, and %2 beside it. D: the next difference").arg(left, right)
+                  : "On the stage: " + left;
+    else if (is(pair_->right_problem, pair_->right))
+      shown = "On the stage: " + right;
   }
   shown_->setText(shown);
   shown_->setVisible(!shown.isEmpty());

@@ -1,5 +1,5 @@
 // The gallery: known mistakes and conventions; each opens on the smallest input that shows it, at the first step that
-// differs, under the mistake or without it.
+// differs: both runs side by side, or either alone.
 #pragma once
 
 #include "app/window/background.h"
@@ -32,17 +32,19 @@ class GalleryPanel : public Panel {
     std::optional<FirstDifference> first;
     std::vector<double> O, right_O, LSE, right_LSE;
   };
+  enum class Runs { both, mistake, right };
   void choose(int row);
   void show_entry();
-  void open_run(bool mistake);
+  void open(Runs runs);
 
   QListWidget* list_;
   QTextBrowser* text_;
-  QPushButton *open_, *open_right_;
-  QLabel* shown_;  // which of the two runs is on the stage
+  QPushButton *both_, *open_, *open_right_;
+  QLabel* shown_;  // which of the two runs are on the stage
   const GalleryEntry* entry_ = nullptr;
   std::optional<GalleryPair> pair_;
   std::optional<Looked> looked_;
+  std::optional<Runs> wanted_;  // to be opened once it is known where they part
   Background work_;
 };
 

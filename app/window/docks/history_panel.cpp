@@ -16,7 +16,9 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
+#include "app/window/docks/lse_links.h"
 #include "app/window/text.h"
 #include "app/window/theme.h"
 #include "engine/insight/history_csv.h"
@@ -91,7 +93,12 @@ HistoryPanel::HistoryPanel(QWidget* parent) : Panel(parent), saving_(this) {
   layout->addLayout(top);
   note_ = new QLabel;
   note_->setWordWrap(true);
+  note_->setObjectName("history_note");
   note_->setContentsMargins(8, 0, 8, 0);
+  note_->setTextInteractionFlags(Qt::TextBrowserInteraction);
+  connect(note_, &QLabel::linkActivated, this, [this](const QString& link) {
+    if (const Change to = lse_change(QUrl(link))) emit change(to);
+  });
   layout->addWidget(note_);
   connect(row_edit_, &QLineEdit::editingFinished, this, [this] {
     bool ok = false;
@@ -221,6 +228,7 @@ void HistoryPanel::refresh(const Document& document) {
     model_->show(history_);
     draw();
   }
+  if (std::exchange(lse_, stage.lse) != stage.lse && history_) show_note();
   draw_now(document.requested_K());
 }
 
@@ -245,11 +253,7 @@ void HistoryPanel::draw() {
   const auto count = static_cast<double>(entries.size());
   for (std::size_t n = plot_->itemCount(); n-- > 0;)
     if (auto* span = qobject_cast<QCPItemRect*>(plot_->item(static_cast<int>(n)))) plot_->removeItem(span);
-  std::int64_t visited = 0, rescales = 0;
-  for (const RowHistoryEntry& entry : entries) visited += entry.visited, rescales += entry.rescaled;
-  note_->setText(
-      QString("%1 tiles folded in, %2 not visited, %3 rescales")
-          .arg(grouped(visited), grouped(static_cast<std::int64_t>(entries.size()) - visited), grouped(rescales)));
+  show_note();
   for (std::size_t n = 0; n < charts_.size(); ++n) {
     Chart& chart = charts_[n];
     QVector<double> x, y, x_rescaled, y_rescaled, x_nan;
@@ -303,6 +307,20 @@ void HistoryPanel::draw() {
     }
   }
   plot_->replot(QCustomPlot::rpQueuedReplot);
+}
+
+void HistoryPanel::show_note() {
+  const Colours c = colours(palette());
+  std::int64_t visited = 0, rescales = 0;
+  double lse = -std::numeric_limits<double>::infinity();  // of a row into which nothing was folded
+  for (const RowHistoryEntry& entry : history_->entries) {
+    visited += entry.visited, rescales += entry.rescaled;
+    if (entry.visited) lse = entry.m + std::log(entry.l);
+  }
+  const auto all = static_cast<std::int64_t>(history_->entries.size());
+  note_->setText(QString("%1 tiles folded in, %2 not visited, %3 rescales<br>LSE = %4 = <b>%5</b> (%6)")
+                     .arg(grouped(visited), grouped(all - visited), grouped(rescales), text(formula(lse_)),
+                          number(handed_out(lse_, lse), 7), lse_links(lse_, c)));
 }
 
 void HistoryPanel::draw_now(std::int64_t K) {

@@ -42,6 +42,7 @@ class HistoryPanel : public Panel {
   void show_row(std::int64_t head, std::int64_t row, std::int64_t channel);
   void choose_csv();
   void draw();
+  void show_note();
   void draw_now(std::int64_t K);
   void style();
 
@@ -55,6 +56,7 @@ class HistoryPanel : public Panel {
   QCustomPlot* plot_;
   std::vector<Chart> charts_;
   std::int64_t row_ = -1, head_ = 0, rows_ = 0, last_pinned_ = -1, channel_ = -1, channels_ = 0;
+  LseConvention lse_;
   // What the shown history belongs to; another one asks again.
   std::shared_ptr<const Schedule> schedule_;
   std::shared_ptr<const Document::History> history_;

@@ -6,13 +6,16 @@
 #include <QUrl>
 #include <QVBoxLayout>
 #include <cmath>
-#include <limits>
-#include <numbers>
 
 #include "app/window/text.h"
 #include "app/window/theme.h"
 
 namespace flashscope::window {
+namespace {
+
+constexpr double kCellsWhileHidden = 1e8;
+
+}  // namespace
 
 MaskPanel::MaskPanel(QWidget* parent) : Panel(parent), background_(this), flipping_(this) {
   auto* layout = new QVBoxLayout(this);
@@ -41,10 +44,12 @@ void MaskPanel::refresh(const Document& document) {
   const viz::StageData& stage = document.stage();
   if (!stage.schedule || stage.problem != document.problem()) return;
   const std::int64_t pinned = stage.pinned_rows.empty() ? -1 : stage.pinned_rows.back();
-  const bool other_state = state_ != stage.state || pinned != row_;
-  state_ = stage.state, row_ = pinned;
-  if (schedule_ == stage.schedule) {
-    if (other_state) show_text();
+  const bool other_lse = lse_ != stage.lse;
+  const bool other_state = state_ != stage.state || pinned != row_ || other_lse;
+  state_ = stage.state, row_ = pinned, lse_ = stage.lse;
+  if (other_lse || conventions_.empty()) put_lse_conventions();
+  if (schedule_ == stage.schedule && !(scores_left_out_ && isVisible())) {
+    if (other_state || stale_) show_text();
     return;
   }
   schedule_ = stage.schedule;
@@ -53,12 +58,17 @@ void MaskPanel::refresh(const Document& document) {
 }
 
 void MaskPanel::compute() {
+  scores_left_out_ = false;
   progress_ = 0;
   note_ = "computing ...";
   show_text();
   timer_.start();
+  // Every score of a large problem is computed only for somebody who looks.
+  const Shape shape = problem_->shape();
+  const double cells = static_cast<double>(shape.heads * shape.Nq) * static_cast<double>(shape.Nk);
+  const bool all = isVisible() || cells <= kCellsWhileHidden;
   background_.start(
-      [this, problem = problem_, schedule = schedule_](const std::stop_token& stop) {
+      [this, problem = problem_, schedule = schedule_, all](const std::stop_token& stop) {
         Findings found;
         const auto part = [&](double first, double share) {
           return [this, first, share](std::int64_t done, std::int64_t total) {
@@ -67,7 +77,8 @@ void MaskPanel::compute() {
           };
         };
         found.report = mask_report(*problem, *schedule, stop, part(0, 0.3));
-        if (masked_scores_matter(found.report, schedule->recipe()))
+        found.scores_matter = masked_scores_matter(found.report, schedule->recipe());
+        if (found.scores_matter && all)
           found.scores = score_report(*problem, *schedule, found.report, 1, stop, part(0.3, 0.7));
         found.lines = mask_lines(*problem, found.report, found.scores);
         found.conventions = conventions_in_force(*problem, schedule->recipe());
@@ -78,7 +89,10 @@ void MaskPanel::compute() {
         note_.clear();
         lines_ = found.lines;
         conventions_ = found.conventions;
+        put_lse_conventions();
+        scores_left_out_ = found.scores_matter && !found.scores;
         show_text();
+        emit reported();
       },
       [this](const QString& why_not) {
         timer_.stop();
@@ -102,25 +116,47 @@ void MaskPanel::take_other(std::size_t index) {
                       emit change([other](Document& document) { document.set_mask(other); });
                     },
                     [this](const QString& why_not) { emit failed(why_not); });
-  } else {
-    (other.name == "LSE base" ? base2_ : plus_inf_) ^= true;
-    show_text();
+  } else if (other.lse) {
+    emit change([lse = *other.lse](Document& document) { document.set_lse(lse); });
   }
+}
+
+// Those of the LSE, last in the list, are no part of what is computed in the background.
+void MaskPanel::put_lse_conventions() {
+  if (!schedule_) return;
+  std::erase_if(conventions_, [](const Convention& one) { return one.lse.has_value(); });
+  for (Convention& one : lse_conventions(lse_)) conventions_.push_back(std::move(one));
 }
 
 // The LSE of one row as the chosen conventions write it.
 QString MaskPanel::lse_text() const {
-  const QString how =
-      QString("%1%2").arg(base2_ ? "base 2" : "natural log", plus_inf_ ? ", +inf for an empty row" : "");
+  const QString how = text(flashscope::text(lse_));
   if (!state_ || state_->LSE.empty()) return "LSE is shown in " + how + " once a row is finished";
   const std::int64_t r = row_ >= state_->row0 && row_ < state_->row0 + state_->rows ? row_ - state_->row0 : 0;
-  double value = state_->LSE[r];
-  if (plus_inf_ && std::isinf(value)) value = std::numeric_limits<double>::infinity();
-  if (base2_) value /= std::numbers::ln2;
-  return QString("LSE[%1] = %2 (%3)").arg(state_->row0 + r).arg(number(value, 7), how);
+  return QString("LSE[%1] = %2 (%3)").arg(state_->row0 + r).arg(number(handed_out(lse_, state_->LSE[r]), 7), how);
+}
+
+MaskPanel::Serious MaskPanel::serious() const {
+  Serious found;
+  int faults = 0, notices = 0;
+  QStringList lines;
+  for (const MaskLine& line : lines_) {
+    if (line.kind == MaskLine::Kind::fact) continue;
+    ++(line.kind == MaskLine::Kind::fault ? faults : notices);
+    lines << text(line.text);
+  }
+  found.details = lines.join('\n');
+  found.fault = faults > 0;
+  if (faults > 0)
+    found.badge = QString("Mask: %1 fault%2").arg(faults).arg(faults == 1 ? "" : "s");
+  else if (notices > 0)
+    found.badge = QString("Mask: %1 notice%2").arg(notices).arg(notices == 1 ? "" : "s");
+  return found;
 }
 
 void MaskPanel::show_text() {
+  stale_ = !isVisible();
+  if (stale_) return;
   const Colours c = colours(palette());
   QString html;
   if (!note_.isEmpty()) html += "<p style='color:" + c.dim.name() + "'>" + note_ + "</p>";
@@ -137,13 +173,12 @@ void MaskPanel::show_text() {
       QString("<p style='margin:10px 0 2px 0;color:%1'><b>In force, and the other one</b></p>").arg(c.accent.name());
   for (std::size_t n = 0; n < conventions_.size(); ++n) {
     const Convention& one = conventions_[n];
-    const bool swapped = (one.name == "LSE base" && base2_) || (one.name == "LSE of an empty row" && plus_inf_);
     html += QString(
                 "<p style='margin:4px 0'><b>%1</b> %2<br>&nbsp;&nbsp;&nbsp;<a href='other:%3' "
                 "style='color:%4'>take the other: %5</a>%6</p>")
-                .arg(text(one.name), text(swapped ? one.other : one.now).toHtmlEscaped())
+                .arg(text(one.name), text(one.now).toHtmlEscaped())
                 .arg(n)
-                .arg(c.accent.name(), text(swapped ? one.now : one.other).toHtmlEscaped(),
+                .arg(c.accent.name(), text(one.other).toHtmlEscaped(),
                      one.matters ? "" : QString(" <span style='color:%1'>no difference here</span>").arg(c.dim.name()));
   }
   html += QString(

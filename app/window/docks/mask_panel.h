@@ -1,5 +1,5 @@
-// The mask report, computed in the background on load and after each change, and the conventions in force: a click
-// takes the other one.
+// The mask report, computed in the background on load and after each change, also while the panel is hidden: what is
+// serious is `reported`. And the conventions in force: a click takes the other one.
 #pragma once
 
 #include <QTimer>
@@ -23,9 +23,16 @@ class MaskPanel : public Panel {
   bool busy() const { return background_.running() || flipping_.running(); }
   const std::vector<MaskLine>& lines() const { return lines_; }
   const std::vector<Convention>& conventions() const { return conventions_; }
+  // For a badge: "Mask: 2 faults", and its lines; empty where there is nothing serious.
+  struct Serious {
+    QString badge, details;
+    bool fault = false;
+  };
+  Serious serious() const;
   void take_other(std::size_t convention);
 
  signals:
+  void reported();      // the report of the present mask is there
   void other_layout();  // read the file's tensors as (N, heads, d) instead of (heads, N, d), or back
 
  protected:
@@ -37,10 +44,12 @@ class MaskPanel : public Panel {
     std::optional<ScoreReport> scores;
     std::vector<MaskLine> lines;
     std::vector<Convention> conventions;
+    bool scores_matter = false;
   };
   void compute();
   void show_text();
   QString lse_text() const;
+  void put_lse_conventions();
 
   QTextBrowser* text_;
   std::shared_ptr<const Problem> problem_;
@@ -50,7 +59,9 @@ class MaskPanel : public Panel {
   std::vector<MaskLine> lines_;
   std::vector<Convention> conventions_;
   QString note_;
-  bool base2_ = false, plus_inf_ = false;  // how the LSE is shown
+  bool stale_ = false;  // the text, while it cannot be seen
+  bool scores_left_out_ = false;
+  LseConvention lse_;
   std::atomic<double> progress_ = 0;
   QTimer timer_;
   Background background_, flipping_;

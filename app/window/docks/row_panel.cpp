@@ -13,7 +13,9 @@
 #include <QVBoxLayout>
 #include <cmath>
 #include <limits>
+#include <utility>
 
+#include "app/window/docks/lse_links.h"
 #include "app/window/text.h"
 #include "app/window/theme.h"
 #include "engine/error.h"
@@ -181,7 +183,10 @@ RowPanel::RowPanel(QWidget* parent) : Panel(parent), background_(this) {
   result_ = new QLabel;
   result_->setObjectName("row_result");
   result_->setWordWrap(true);
-  result_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  result_->setTextInteractionFlags(Qt::TextBrowserInteraction);
+  connect(result_, &QLabel::linkActivated, this, [this](const QString& link) {
+    if (const Change to = lse_change(QUrl(link))) emit change(to);
+  });
   layout->addWidget(result_);
   connect(table_, &QTableView::doubleClicked, this, [this](const QModelIndex& index) {
     if (!problem_ || source_->currentData().toString() != "picked") return;
@@ -213,6 +218,7 @@ void RowPanel::chosen(int index) {
 
 void RowPanel::refresh(const Document& document) {
   const std::int64_t head = document.stage().state ? document.stage().state->head : 0;
+  if (std::exchange(lse_, document.stage().lse) != document.stage().lse && !background_.running()) compute();
   if (document.problem() == problem_ && head == head_) return;
   problem_ = document.problem();
   head_ = head;
@@ -256,10 +262,10 @@ void RowPanel::compute() {
   table_->setColumnWidth(0, std::min(table_->columnWidth(0), 12 * fontMetrics().averageCharWidth()));
   QString words =
       QString(
-          "LSE = m + ln l = <b>%1</b><br>largest error of a weight against the whole row: with rescale <b>%2</b>, "
+          "LSE = %5 = <b>%1</b> (%6)<br>largest error of a weight against the whole row: with rescale <b>%2</b>, "
           "without <span style='color:%3'><b>%4</b></span>")
-          .arg(number(demo_.LSE, 8), number(demo_.max_error, 3), c.rescale.name(),
-               number(demo_.max_error_without_rescale, 3));
+          .arg(number(handed_out(lse_, demo_.LSE), 8), number(demo_.max_error, 3), c.rescale.name(),
+               number(demo_.max_error_without_rescale, 3), text(formula(lse_)), lse_links(lse_, c));
   if (demo_.output && demo_.output_without_rescale)
     words += QString("<br>o / l = <b>%1</b>, without rescale <span style='color:%2'><b>%3</b></span>")
                  .arg(number(*demo_.output, 8), c.rescale.name(), number(*demo_.output_without_rescale, 8));

@@ -45,6 +45,7 @@ class RowPanel : public Panel {
   Background background_;
   std::shared_ptr<const Problem> problem_;
   std::int64_t head_ = 0;
+  LseConvention lse_;
 };
 
 }  // namespace flashscope::window

@@ -88,7 +88,7 @@ std::vector<Row> rows() {
 
 }  // namespace
 
-RunsPanel::RunsPanel(QWidget* parent) : Panel(parent) {
+RunsPanel::RunsPanel(QWidget* parent) : Panel(parent), looking_(this) {
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 4, 0, 0);
   layout->setSpacing(4);
@@ -146,6 +146,11 @@ RunsPanel::RunsPanel(QWidget* parent) : Panel(parent) {
   comparison_ = new QTextBrowser;
   comparison_->setObjectName("comparison");
   comparison_->setFrameShape(QFrame::NoFrame);
+  comparison_->setOpenLinks(false);
+  connect(comparison_, &QTextBrowser::anchorClicked, this, [this](const QUrl& url) {
+    const QStringList place = url.path().split('/');
+    if (url.scheme() == "nan" && place.size() == 2) ask_why(place[0].toLongLong(), place[1].toLongLong());
+  });
   layout->addWidget(comparison_, 3);
 }
 
@@ -258,8 +263,11 @@ void RunsPanel::compare() {
     }
     notes.removeDuplicates();
     if (left_out > 0) notes << QString("%1 more selected, not shown.").arg(left_out);
+    // What is wrong with a run comes before its figures.
+    if (runs.size() == 1) html = nan_html(runs[0], c) + html;
     if (!notes.empty()) html += paragraph(notes.join("<br>"), c.dim);
   }
+  if (runs.size() == 1) look_for_nans(runs[0]);
   if (html == html_) return;
   html_ = html;
   comparison_->setHtml(html);
@@ -272,10 +280,74 @@ void RunsPanel::delete_selected() {
   emit change([which](Document& document) { document.delete_runs(which); });
 }
 
-void RunsPanel::go_there() {
+RunPointer RunsPanel::shown_alone() const {
   const std::vector<int> rows = selected();
-  if (rows.size() != 1) return;
-  const RunPointer run = shown_[static_cast<std::size_t>(rows[0])];
+  if (rows.empty()) return marked_;
+  return rows.size() == 1 ? shown_[static_cast<std::size_t>(rows[0])] : RunPointer();
+}
+
+// Whether the engine has the same rows as NaN: then its chains are this run's.
+void RunsPanel::look_for_nans(const RunPointer& run) {
+  if (run == nans_of_) return;
+  nans_of_ = run;
+  nans_.reset(), nans_failed_.clear();
+  looking_.cancel();
+  if (!run->problem || run->report().nan_row_count == 0) return;
+  looking_.start([run](const std::stop_token& stop) { return nans_of_run(run->problem, run->report(), 0, stop); },
+                 [this](RunNans nans) {
+                   nans_ = std::move(nans);
+                   compare();
+                 },
+                 [this](const QString& why_not) {
+                   nans_failed_ = why_not;
+                   compare();
+                 });
+}
+
+QString RunsPanel::nan_html(const RunPointer& run, const Colours& c) const {
+  constexpr int kMostRanges = 40;
+  const Report& report = run->report();
+  if (report.nan_row_count == 0) return {};
+  QString html = QString("<p style='margin:4px 0'><b style='color:%1'>%2 of %3 rows of O are NaN</b>")
+                     .arg(c.nan.name(), grouped(report.nan_row_count), grouped(report.shape.heads * report.shape.Nq));
+  if (!run->problem) return html + " in this run of another problem</p>";
+  html += QString("<br><span style='color:%1'>%2</span>")
+              .arg(c.dim.name(), nans_ && nans_of_ == run  ? text(flashscope::text(*nans_)).toHtmlEscaped()
+                                 : !nans_failed_.isEmpty() ? nans_failed_.toHtmlEscaped()
+                                                           : QString("comparing with the engine's own ..."));
+  int ranges = 0;
+  for (std::size_t h = 0; h < report.nan_rows.size(); ++h) {
+    const auto& rows = report.nan_rows[h];
+    QStringList links;
+    for (std::size_t n = 0; n < rows.size();) {
+      std::size_t end = n + 1;
+      while (end < rows.size() && rows[end] == rows[end - 1] + 1) ++end;
+      const QString last = end == n + 1 ? QString() : " to " + grouped(rows[end - 1]);
+      if (++ranges <= kMostRanges)
+        links << QString("<a href='nan:%1/%2' style='color:%3'>%4</a>")
+                     .arg(h)
+                     .arg(rows[n])
+                     .arg(c.accent.name(), grouped(rows[n]) + last);
+      n = end;
+    }
+    if (!links.empty()) html += QString("<br>head %1: why row %2").arg(h).arg(links.join(", "));
+  }
+  if (ranges > kMostRanges) html += QString("<br>and %1 more").arg(ranges - kMostRanges);
+  return html + "</p>";
+}
+
+void RunsPanel::ask_why(std::int64_t head, std::int64_t row) {
+  const RunPointer run = shown_alone();
+  if (!run || !run->problem) return;
+  go_to(run);
+  emit why(nan_cell(run->report(), head, row));
+}
+
+void RunsPanel::go_there() {
+  if (selected().size() == 1) go_to(shown_alone());
+}
+
+void RunsPanel::go_to(const RunPointer& run) {
   emit change([run](Document& document) {
     document.join_changes(true);
     if (run->problem && !same_problem(*run->problem, *document.problem())) document.set_problem(run->problem);

@@ -8,11 +8,12 @@
 #include <QUrl>
 #include <QVBoxLayout>
 #include <cmath>
+#include <utility>
 
 #include "app/window/text.h"
 #include "app/window/theme.h"
 #include "engine/error.h"
-#include "engine/insight/diagnosis.h"
+#include "engine/insight/nan_rows.h"
 
 namespace flashscope::window {
 namespace {
@@ -85,7 +86,12 @@ void WhyPanel::refresh(const Document& document) {
   const viz::StageData& stage = document.stage();
   if (!stage.schedule || !stage.state || stage.problem != document.problem()) return;
   K_ = document.requested_K();
-  if (schedule_ == stage.schedule) return;
+  const RunPointer gpu_run = document.last_run(true);
+  const bool other_run = std::exchange(gpu_run_, gpu_run) != gpu_run;
+  if (schedule_ == stage.schedule) {
+    if (other_run) show_text();
+    return;
+  }
   schedule_ = stage.schedule;
   problem_ = stage.problem;
   if (!question_) return show_text();
@@ -143,11 +149,7 @@ void WhyPanel::look_for_first_nan() {
       [problem = problem_, schedule = schedule_](const std::stop_token& stop) {
         const auto first = diagnose(problem, schedule->recipe(), 0, stop).first_nan;
         if (!first) return Found{};
-        Question question{CellKind::O, first->head, first->row, 0, {}};
-        const std::int64_t kv = problem->shape().kv_head(first->head);
-        if (first->key >= 0 && first->stage == Stage::accumulate)
-          while (question.col + 1 < problem->V().cols && std::isfinite(problem->V().at(kv, first->key, question.col)))
-            ++question.col;
+        const Question question = question_of(*first);
         return Found{question, flashscope::why(*problem, *schedule, question, stop)};
       },
       [this](const Found& found) {
@@ -163,19 +165,38 @@ void WhyPanel::look_for_first_nan() {
       });
 }
 
+// What the last full run on a GPU, of the same problem and recipe, has in the cell asked about.
+QString WhyPanel::gpu_html(const Colours& c) const {
+  const bool of_end = question_ && !question_->K && (question_->of == CellKind::O || question_->of == CellKind::LSE);
+  if (!gpu_run_ || !of_end || !answer_) return {};
+  const Report& report = gpu_run_->report();
+  const std::int64_t row = question_->head * report.shape.Nq + question_->row;
+  const std::int64_t col = std::max<std::int64_t>(question_->col, 0);
+  const double there = question_->of == CellKind::LSE ? report.LSE[row] : report.O[row * report.shape.dv + col];
+  const bool nan_there = std::isnan(there), nan_here = std::isnan(answer_->links.front().value);
+  const QString device = text(report.device).toHtmlEscaped();
+  if (nan_there && nan_here) return QString("<p>NaN on %1 too: this chain is its chain.</p>").arg(device);
+  if (nan_there)
+    return QString("<p><b style='color:%1'>NaN on %2 and not here:</b> this chain does not explain it.</p>")
+        .arg(c.nan.name(), device);
+  const QString value = QString("<b>%1</b>").arg(number(there, 6));
+  return nan_here ? QString("<p>%1 on %2: its run does not have this NaN.</p>").arg(value, device)
+                  : QString("<p>%1 on %2.</p>").arg(value, device);
+}
+
 void WhyPanel::show_text() {
   const Colours c = colours(palette());
-  QString html;
+  QString html = gpu_html(c);
   if (answer_) {
     for (std::size_t n = 0; n < answer_->links.size(); ++n) html += paragraph(answer_->links[n], n == 0, c);
     if (answer_->cause)
       html += QString("<p style='margin-top:10px'><b style='color:%1'>%2</b>: %3</p>")
                   .arg(c.nan.name(), text(name(*answer_->cause)), text(explanation(*answer_->cause)));
   } else if (note_.isEmpty()) {
-    html = QString(
-               "<p style='color:%1'>Click a cell of O, S, P, m, l or alpha: the chain back to its source stands "
-               "here, each link a step to go to.</p>")
-               .arg(c.dim.name());
+    html += QString(
+                "<p style='color:%1'>Click a cell of O, S, P, m, l or alpha: the chain back to its source stands "
+                "here, each link a step to go to.</p>")
+                .arg(c.dim.name());
   }
   if (!note_.isEmpty()) html += "<p>" + note_.toHtmlEscaped() + "</p>";
   if (!before_.isEmpty()) html += QString("<p style='color:%1;margin-top:10px'>%2</p>").arg(c.dim.name(), before_);

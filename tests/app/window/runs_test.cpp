@@ -2,12 +2,15 @@
 #include <QTableWidget>
 #include <QTextBrowser>
 #include <QToolButton>
+#include <QUrl>
 #include <limits>
 
 #include "app/window/docks/memory_panel.h"
 #include "app/window/docks/runs_panel.h"
+#include "app/window/docks/why_panel.h"
 #include "tests/app/window/gpu_report.h"
 #include "tests/app/window/harness.h"
+#include "tests/engine/support.h"
 
 namespace flashscope::window {
 namespace {
@@ -109,6 +112,50 @@ TEST_F(RunsTest, TheBadgeTellsWhatAgrees) {
   window_->apply([&](Document& d) { d.set_recipe(other); });
   ASSERT_TRUE(settle());
   EXPECT_TRUE(badge().text().contains("stepped only"));
+}
+
+// A run of a GPU without a guard: its NaN rows are listed, and a click traces one by the chain of the steps.
+TEST_F(RunsTest, ANanOfTheGpuIsTracedByTheSameChain) {
+  const flashscope::testing::Case log("open-02-first-tile-masked");
+  Recipe recipe;
+  recipe.Br = 2, recipe.Bc = 4, recipe.guard = Guard::none;
+  window_->apply([&](Document& d) {
+    d.set_problem(
+        log.problem(DType::float32, flashscope::testing::keep_mask_from(log.json["inputs"]["mask"]["values"])));
+    d.set_recipe(recipe);
+  });
+  ASSERT_TRUE(settle());
+  add_gpu_run();
+  auto* runs = static_cast<RunsPanel*>(find<QWidget>("runs_panel"));
+  trigger("view.runs");
+  ASSERT_TRUE(wait_until([&] { return runs->nans() != nullptr; }));
+  EXPECT_TRUE(runs->nans()->same());
+  auto* text = find<QTextBrowser>("comparison");
+  EXPECT_TRUE(text->toPlainText().contains("4 of 4 rows of O are NaN")) << text->toPlainText().toStdString();
+  EXPECT_TRUE(text->toPlainText().contains("its chain is this run's"));
+  // From another recipe: a click goes to the run's own and asks there.
+  Recipe guarded = recipe;
+  guarded.guard = Guard::clamp;
+  window_->apply([&](Document& d) { d.set_recipe(guarded); });
+  ASSERT_TRUE(settle());
+  runs->select({0});
+  ASSERT_TRUE(settle());
+  QMetaObject::invokeMethod(text, "anchorClicked", Q_ARG(QUrl, QUrl("nan:0/2")));
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(document().recipe(), recipe);
+  auto* why = static_cast<WhyPanel*>(find<QWidget>("why_panel"));
+  ASSERT_TRUE(wait_until([&] { return !why->busy() && why->answer() && why->answer()->cause; }));
+  EXPECT_TRUE(why->isVisible());
+  EXPECT_EQ(why->answer()->links.front().row, 2);
+  EXPECT_EQ(why->answer()->origin, Origin::masked_tile);
+  const auto chain = [&] { return find<QTextBrowser>("why_text")->toPlainText(); };
+  EXPECT_TRUE(chain().contains("NaN on NVIDIA H200 too")) << chain().toStdString();
+  // A NaN that the steps do not have is said to be another.
+  window_->apply([&](Document& d) { d.set_recipe(guarded); });
+  ASSERT_TRUE(settle());
+  add_gpu_run([](Report& report) { report.O[0] = std::numeric_limits<double>::quiet_NaN(); });
+  why->ask_about({CellKind::O, 0, 0, 0, {}});
+  ASSERT_TRUE(wait_until([&] { return !why->busy() && chain().contains("does not explain it"); }));
 }
 
 TEST_F(RunsTest, TheTrafficDockPutsMeasuredBesideFormula) {

@@ -1,7 +1,9 @@
 // "Why?" and the mask report, as they are used: on the cases that people met.
+#include <QDockWidget>
 #include <QLineEdit>
 #include <QPushButton>
 #include <QTextBrowser>
+#include <QToolButton>
 #include <QUrl>
 #include <algorithm>
 
@@ -129,6 +131,31 @@ TEST_F(WhyTest, TheMaskReportFollowsAndTheOtherConventionIsAClick) {
   const QString before = find<QTextBrowser>("mask_text")->toPlainText();
   mask().take_other(convention("LSE base"));
   EXPECT_NE(find<QTextBrowser>("mask_text")->toPlainText(), before);
+  mask().take_other(convention("LSE sign"));
+  EXPECT_EQ(document().stage().lse, (LseConvention{true, true, false}));
+  EXPECT_TRUE(find<QTextBrowser>("mask_text")->toPlainText().contains("base 2, negative"));
+}
+
+// Found on load and after each change, with the panel closed: a badge says so and takes no focus.
+TEST_F(WhyTest, ASeriousMaskIsToldWhereThePanelIsHidden) {
+  find<QDockWidget>("mask")->hide();
+  auto* badge = find<QToolButton>("mask_badge");
+  EXPECT_FALSE(badge->isVisible());
+  stage().setFocus();
+  const Case log("open-06-zero-times-minus-inf");
+  window_->apply([&](Document& d) {
+    d.set_problem(log.problem(DType::float32, flashscope::testing::bias_from(log.json["inputs"]["mask"]["values"])));
+  });
+  ASSERT_TRUE(wait_until([&] { return badge->isVisible(); }));
+  EXPECT_EQ(badge->text(), "Mask: 2 faults");
+  EXPECT_TRUE(badge->toolTip().contains("10 NaN cells in the mask")) << badge->toolTip().toStdString();
+  EXPECT_TRUE(stage().hasFocus());
+  EXPECT_FALSE(mask().isVisible());
+  badge->click();
+  EXPECT_TRUE(wait_until([&] { return mask().isVisible(); }));
+  EXPECT_TRUE(wait_until([&] { return find<QTextBrowser>("mask_text")->toPlainText().contains("10 NaN cells"); }));
+  window_->apply([](Document& d) { d.set_mask({}); });
+  EXPECT_TRUE(wait_until([&] { return !badge->isVisible(); }));
 }
 
 }  // namespace

@@ -21,30 +21,13 @@
 #include "engine/error.h"
 #include "engine/files/tensor_file.h"
 #include "tests/place.h"
+#include "tests/temporary_folder.h"
 
 namespace flashscope::fixtures {
 
 using Bytes = std::string;
 
-// A folder of its own, removed at the end.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "flashscope-test-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  std::filesystem::path put(const std::string& name, const Bytes& bytes) const {
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-    return path_ / name;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using Folder = TemporaryFolder;
 
 inline std::filesystem::path data(const std::string& name) {
   return std::filesystem::path(source_path("tests/data")) / name;
