@@ -96,8 +96,10 @@ class Document {
   void delete_runs(const std::vector<std::size_t>& which);  // can be undone
   void add_run(const std::shared_ptr<const Report>& report, std::shared_ptr<const Problem> problem);
 
-  // ---- sessions. Opening one replaces what is open and the runs; it cannot be undone.
-  void set_session(const SessionFile& session, const std::vector<bool>& own = {});  // own: see RunList::take
+  // ---- sessions. One replaces what is open and the runs; it cannot be undone.
+  // Once its problem and recipe are planned; `taken` hears of it. One that cannot be planned sets `message`, and what
+  // was open stays as it was.
+  void set_session(const SessionFile& session, std::function<void()> taken = {});
   SessionFile session() const;  // everything as it is now; `window` is left to the window
   void open_session(const std::filesystem::path& path, std::function<void(const SessionFile&)> opened);  // a job
   void mark_saved(const SessionFile& session);  // as it was made by session()

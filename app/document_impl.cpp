@@ -62,22 +62,9 @@ void Document::Impl::take(Seeker::Result result) {
   if (!newest && (planning || !result.plan || result.plan != plan)) return;
   stage.busy = !newest;
   ++stage.version;
-  if (!result.plan) {
-    message = result.error;
-    // The settings could not be planned: the last ones that could are in force again. The very first ones stay,
-    // without a plan, until they are changed.
-    if (planning && plan) {
-      settings = planned.settings;
-      generation = plan->generation;
-      undone = planned.undone, done = planned.done, joined = planned.joined;
-      requested_K = stage.state ? stage.state->K : 0;
-    }
-    planning = false;
-    waiting = {};
-    stage.message = message;
-    return;
-  }
+  if (!result.plan) return refuse_plan(result.error);
   const bool replanned = plan != result.plan;
+  const std::function<void()> taken = replanned ? std::exchange(session_taken, {}) : nullptr;
   if (replanned) {
     plan = result.plan;
     planning = false;
@@ -123,7 +110,25 @@ void Document::Impl::take(Seeker::Result result) {
     requested_K = std::clamp<std::int64_t>(*std::exchange(then_K, {}), 0, plan->schedule->steps());
     request();
   }
+  if (taken) taken();
   if (replanned) do_what_waits();
+}
+
+// The settings could not be planned: the last ones that could are in force again. The very first ones stay, without a
+// plan, until they are changed.
+void Document::Impl::refuse_plan(const std::string& why) {
+  if (planning && plan) {
+    settings = planned.settings;
+    generation = plan->generation;
+    undone = planned.undone, done = planned.done, joined = planned.joined;
+    requested_K = stage.state ? stage.state->K : 0;
+    then_K.reset(), session_taken = {};
+  } else if (const auto taken = std::exchange(session_taken, {})) {
+    taken();
+  }
+  planning = false;
+  waiting = {};
+  message = stage.message = why;
 }
 
 void Document::Impl::take_map(GpuSteps::Map map) {
@@ -173,6 +178,7 @@ void Document::Impl::apply(Settings next, bool keep_place) {
   place = keep_place ? present_place() : Place{};
   place_by = 0;
   then_K.reset();
+  if (!keep_place) session_taken = {};  // another problem; a change of a session's own goes with it
   waiting = {};
   if (beside_problem && settings.problem) {
     if (next.problem->q != settings.problem->q)

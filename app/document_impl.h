@@ -71,8 +71,9 @@ struct Document::Impl {
   std::shared_ptr<const Problem> beside_problem;  // its own; null: the first one's
   std::int64_t beside_row = -1;                   // of the last difference that was found
   RunList runs;
-  Settings saved;                      // those that are in a file
-  std::optional<std::int64_t> then_K;  // where to go once the present settings are planned
+  Settings saved;                       // those that are in a file
+  std::optional<std::int64_t> then_K;   // where to go once the present settings are planned
+  std::function<void()> session_taken;  // what else of a session is taken over then
   std::shared_ptr<const History> history;
   std::shared_ptr<const EventPage> events;
 
@@ -104,6 +105,7 @@ struct Document::Impl {
   // ---- seeking
   void request();
   void take(Seeker::Result result);
+  void refuse_plan(const std::string& why);
   void take_beside(Seeker::Result result);  // what belongs to the second recipe
   void take_map(GpuSteps::Map map);
   bool map_is_devices() const;  // the newest map of a GPU, if it made any, is of what is shown

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <utility>
+#include <vector>
 
 #include "app/document_impl.h"
 #include "app/gpu_child.h"
@@ -25,8 +26,7 @@ void Document::run_full(const RunTarget& target) {
 }
 
 void Document::add_run(const std::shared_ptr<const Report>& report, std::shared_ptr<const Problem> problem) {
-  SavedReport saved = make_saved(report, *problem, FLASHSCOPE_VERSION);
-  impl_->runs.add(std::make_shared<const Run>(Run{std::move(saved), std::move(problem)}));
+  impl_->runs.add(std::make_shared<const Run>(Run{make_saved(report, std::move(problem), FLASHSCOPE_VERSION)}));
   impl_->runs.choose_none();
   ++impl_->stage.version;
 }
@@ -45,21 +45,30 @@ void Document::delete_runs(const std::vector<std::size_t>& which) {
   impl_->runs_changed();
 }
 
-void Document::set_session(const SessionFile& session, const std::vector<bool>& own) {
+void Document::set_session(const SessionFile& session, std::function<void()> taken) {
   Impl& d = *impl_;
-  d.runs.take(session, own);
-  ++d.stage.version;
-  if (!session.problem) return;
+  const Impl::Settings settings{session.problem, session.recipe};
+  auto take = [&d, settings, reports = session.reports, taken = std::move(taken)] {
+    d.runs.take(reports);
+    for (auto* steps : {&d.done, &d.undone})  // runs that were deleted from another list
+      std::erase_if(*steps, [](const Impl::Undo& step) { return !step.deleted.empty(); });
+    if (settings.problem) d.saved = settings;
+    d.runs_changed();
+    if (taken) taken();
+  };
+  if (!session.problem) return take();
   d.done.clear(), d.undone.clear();
-  d.apply({session.problem, session.recipe}, false);
+  d.apply(settings, false);
   d.then_K = session.K;
-  d.saved = d.settings;
+  d.session_taken = std::move(take);
 }
 
 SessionFile Document::session() const {
   const Impl& d = *impl_;
+  // Until another session is taken over, what was open before is open still.
+  const Impl::Settings& open = d.session_taken && d.plan ? d.planned.settings : d.settings;
   SessionFile session;
-  session.problem = d.settings.problem, session.recipe = d.settings.recipe, session.K = d.requested_K;
+  session.problem = open.problem, session.recipe = open.recipe, session.K = d.requested_K;
   if (d.stage.state) session.head = d.stage.state->head;
   for (const RunPointer& run : d.runs.all()) session.reports.push_back(run->saved);
   return session;

@@ -108,7 +108,7 @@ void Document::find_difference(bool forward) {
 }
 
 void Document::Impl::take_beside(Seeker::Result result) {
-  if (!result.beside_error.empty()) {
+  if (!result.beside_error.empty() && result.beside_asked == beside) {
     message = stage.message = "the second recipe: " + result.beside_error;
     beside.reset(), beside_problem.reset();
   }

@@ -181,7 +181,7 @@ int serve_gpu_run(const std::filesystem::path& folder, const GpuRunner& run) {
     say({{"progress", {900, 1000}}, {"stage", "handing the report over"}});
     SessionFile answer;
     answer.recipe = request.recipe;
-    answer.reports.push_back(make_saved(std::make_shared<const Report>(std::move(report)), *request.problem, ""));
+    answer.reports.emplace_back().report = std::make_shared<const Report>(std::move(report));
     write_session(folder / kAnswer, answer);
     say({{"done", true}});
     return 0;

@@ -6,7 +6,7 @@ namespace flashscope {
 namespace {
 
 bool of(const Run& run, const Problem& problem, const Recipe& recipe) {
-  return run.problem && run.report().recipe == recipe && same_problem(*run.problem, problem);
+  return run.problem() && run.report().recipe == recipe && same_problem(*run.problem(), problem);
 }
 
 }  // namespace
@@ -50,15 +50,9 @@ RunPointer RunList::last(const Problem& problem, const Recipe& recipe) const {
   return {};
 }
 
-void RunList::take(const SessionFile& session, const std::vector<bool>& own) {
+void RunList::take(const std::vector<SavedReport>& saved) {
   runs_.clear(), chosen_.reset();
-  for (std::size_t n = 0; n < session.reports.size(); ++n) {
-    Run run{session.reports[n], nullptr};
-    const bool its_own = session.problem && (n < own.size() ? own[n] && run.report().shape == session.problem->shape()
-                                                            : is_of(run.saved, *session.problem));
-    if (its_own) run.problem = session.problem;
-    runs_.push_back(std::make_shared<const Run>(std::move(run)));
-  }
+  for (const SavedReport& one : saved) runs_.push_back(std::make_shared<const Run>(Run{one}));
   saved_ = runs_;
 }
 

@@ -10,11 +10,10 @@
 
 namespace flashscope {
 
-// A run, and the problem that it ran: null for one out of a file whose problem is another.
 struct Run {
   SavedReport saved;
-  std::shared_ptr<const Problem> problem;
   const Report& report() const { return *saved.report; }
+  const std::shared_ptr<const Problem>& problem() const { return saved.problem; }  // that it ran, where it is known
   bool on_gpu() const { return saved.report->gpu.has_value(); }
 };
 using RunPointer = std::shared_ptr<const Run>;
@@ -41,9 +40,7 @@ class RunList {
   RunPointer last(const Problem& problem, const Recipe& recipe, bool gpu) const;
   RunPointer last(const Problem& problem, const Recipe& recipe) const;
 
-  // Replaces all by a session's. `own`: which of its reports are of its problem; where it does not say, those whose
-  // shape and conventions are.
-  void take(const SessionFile& session, const std::vector<bool>& own);
+  void take(const std::vector<SavedReport>& saved);  // a session's, in place of all
 
   // What is in a file, to know what would be lost.
   void mark_saved(const SessionFile& session);

@@ -153,6 +153,7 @@ Seeker::Result Seeker::serve(const Request& request, std::stop_token stop) {
 }
 
 void Seeker::serve_beside(const Request& request, Result& result, const std::stop_token& stop) {
+  result.beside_asked = request.beside;
   try {
     const auto& problem = request.beside_problem ? request.beside_problem : plan_->problem;
     const bool same = beside_trace_ && beside_problem_ == problem && beside_schedule_->recipe() == *request.beside;

@@ -62,7 +62,8 @@ class Seeker {
     std::int64_t check_row = -1;
     std::string error;  // a plan that could not be made; plan is null then
     std::optional<Beside> beside;
-    std::string beside_error;  // a second recipe that cannot be stepped
+    std::optional<Recipe> beside_asked;  // the second recipe of the request
+    std::string beside_error;            // why it cannot be stepped
   };
 
   // `deliver` is called on the worker, `deliver_map` on the thread of the GPU that steps.

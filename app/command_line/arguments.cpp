@@ -57,10 +57,10 @@ void Command::flag(const std::string& name, bool& value, const std::string& help
 }
 
 void Command::option(const std::string& name, const std::string& takes, const std::string& help, const Set& set) {
-  const auto join = [this, set](const CLI::results_t& words) {
+  const auto join = [this, set, name, group = group_](const CLI::results_t& words) {
     const std::string word = fmt::format("{}", fmt::join(words, ","));  // CLI11 takes "[1,2]" apart
     set(word);
-    given_.emplace_back([set, word] { set(word); });
+    given_.push_back({name, group, [set, word] { set(word); }});
     return true;
   };
   app_.add_option(name, join, help)->type_name(takes)->group(group_);

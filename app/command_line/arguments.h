@@ -61,8 +61,12 @@ class Command {
   void refused(const std::string& name, const std::string& why);
   // The options declared so far that take a word, and what stores it: for sweeps over them.
   const std::map<std::string, Set>& setters() const { return setters_; }
-  // What was given, in its order: each call stores that word again.
-  const std::vector<std::function<void()>>& given() const { return given_; }
+  // What was given to options that take a word, in its order.
+  struct Given {
+    std::string option, group;
+    std::function<void()> store;  // that word again
+  };
+  const std::vector<Given>& given() const { return given_; }
   // What the command does once its options are read; the result is the exit code.
   void action(std::function<int()> run);
 
@@ -71,7 +75,7 @@ class Command {
   std::function<int()>& chosen_;
   std::string group_ = "Options";
   std::map<std::string, Set> setters_;
-  std::vector<std::function<void()>> given_;
+  std::vector<Given> given_;
 };
 
 }  // namespace flashscope::command_line

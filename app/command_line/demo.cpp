@@ -67,7 +67,7 @@ int show_session(const std::filesystem::path& file, const std::stop_token& stop)
     const SavedReport& saved = session.reports[n];
     fmt::print("{}report {} of {}\n", n > 0 ? "\n" : "", n + 1, session.reports.size());
     print_report({.report = saved.report.get(),
-                  .problem = session.problem.get(),
+                  .problem = saved.problem.get(),
                   .first_head = 0,
                   .sheet = nullptr,
                   .made = Made{saved.date, saved.version, saved.conventions}});

@@ -97,7 +97,7 @@ void print(const Problem& problem, const Recipe& recipe, const Findings& finding
   fmt::print("{} of {} rows see no key\n", grouped(count_rows(found.empty_rows)), grouped(rows));
   print_rows("empty rows", found.empty_rows, first_head);
   for (const Provenance& answer : findings.answers) print_why(answer, first_head);
-  if (!problem.mask.none()) print_mask(problem, findings.mask);
+  if (!problem.mask.none()) print_mask(problem, findings.mask, first_head);
   print_conventions(findings.conventions);
 }
 

@@ -331,7 +331,8 @@ void add_problem(Command& command, ProblemOptions& options, Recipe& recipe) {
 void add_kernel(Command& command, KernelOptions& options) {
   Recipe& recipe = options.recipe;
   options.repeat_given = [&command] {
-    for (const auto& store : command.given()) store();
+    for (const Command::Given& given : command.given())
+      if (given.group == "KERNEL" || given.option == "--mask-apply") given.store();
   };
   command.group("KERNEL");
   add_choice(command, "--algorithm", "flash1: K, V outside; flash2: Q outside (default: flash2)", recipe.algorithm);

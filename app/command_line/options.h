@@ -48,7 +48,7 @@ struct KernelOptions {
   std::optional<std::int64_t> Br, Bc;
   gpu::KernelChoice kernel = gpu::KernelChoice::automatic;
   bool gpu_kernels = false;            // whether the command can run them
-  std::function<void()> repeat_given;  // stores again what the command line gave
+  std::function<void()> repeat_given;  // stores again what the command line gave for the recipe
   std::optional<bool> tensor_core;     // --numerics: what the options below leave unset; unset: as the recipe has it
   std::optional<DType> scores, P, accumulators;
   std::optional<ScaleWhen> scale;

@@ -84,16 +84,29 @@ void write(const Report& report, const std::filesystem::path& path) {
   write_npz(path, arrays);
 }
 
+// Refused before the run: over the session that it is part of, one head would be saved in place of them all.
+void check_save(const Options& options, const Problem& problem) {
+  const std::filesystem::path& input = options.problem.input;
+  std::error_code error;
+  if (options.save.empty() || !std::filesystem::equivalent(options.save, input, error) || !is_session(input)) return;
+  const TensorFile file = TensorFile::open(input);
+  const ArrayInfo* q = file.find("q");
+  if (q && q->shape.front() != problem.shape().heads)
+    throw InputError("--save " + options.save.string(),
+                     fmt::format("the session itself, of {} heads", q->shape.front()),
+                     "another file, as --head would leave it one");
+}
+
 // Into a session of its own; what the problem's own session held stays.
 void save(const Options& options, const OpenedProblem& opened, const Recipe& recipe,
           const std::shared_ptr<const Report>& report, const std::stop_token& stop) {
   SessionFile session;
   if (!options.problem.input.empty() && is_session(options.problem.input)) {
     session = read_session(options.problem.input, options.problem.memory, stop);
-    if (session.problem->shape() != opened.problem->shape()) session = {};  // one head of it
+    if (session.problem->shape() != opened.problem->shape()) session.head = session.K = 0;  // one head of it
   }
   session.problem = opened.problem, session.recipe = recipe;
-  session.reports.push_back(make_saved(report, *opened.problem, FLASHSCOPE_VERSION));
+  session.reports.push_back(make_saved(report, opened.problem, FLASHSCOPE_VERSION));
   write_session(options.save, session, stop);
 }
 
@@ -112,6 +125,7 @@ int run(Options& options) {
   start_from(options.kernel, opened.recipe);
   const Recipe recipe = recipe_of(options.kernel, problem.shape());
   if (options.measure && options.no_measure) throw UsageError("--measure and --no-measure exclude each other");
+  check_save(options, problem);
   const bool gpu = on_gpu(options, problem, recipe);
   std::shared_ptr<const Report> report;
   {

@@ -17,7 +17,7 @@ std::vector<TracedRun> trace_runs(const std::filesystem::path& file, std::int64_
   for (const SavedReport& saved : session.reports) {
     TracedRun run{saved, "", {}, {}};
     const Report& report = *saved.report;
-    if (!session.problem || !is_of(saved, *session.problem)) {
+    if (!saved.problem || saved.problem != session.problem) {
       run.reason = "a run of another problem than the session's";
       run.nans.rows = report.nan_rows;
     } else if (report.nan_row_count > 0) {

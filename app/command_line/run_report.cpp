@@ -14,10 +14,10 @@ namespace {
 
 std::int64_t whole(double value) { return static_cast<std::int64_t>(std::llround(value)); }
 
-Json json_of(const ErrorReport& error) {
+Json json_of(const ErrorReport& error, std::int64_t first_head) {
   return {{"max", number(error.max)},           {"tolerance", number(error.tolerance)},
           {"rows_checked", error.rows_checked}, {"rows", error.rows},
-          {"nan_mismatch", error.nan_mismatch}, {"worst_head", error.worst_head},
+          {"nan_mismatch", error.nan_mismatch}, {"worst_head", first_head + error.worst_head},
           {"worst_row", error.worst_row},       {"within", error.within()}};
 }
 
@@ -307,7 +307,7 @@ Json report_json(const ReportView& view) {
   object["kernel"] = report.kernel;
   object["o_checksum"] = {{"sum", number(report.sum)}, {"sum_abs", number(report.sum_abs)}};
   object["nan_rows"] = report.nan_row_count;
-  object["error_vs_float64"] = report.error ? json_of(*report.error) : Json();
+  object["error_vs_float64"] = report.error ? json_of(*report.error, view.first_head) : Json();
   if (view.problem) {
     const Problem& problem = *view.problem;
     if (problem.given_O) object["o_in_file"] = json_of(distance(*problem.given_O, report.O));

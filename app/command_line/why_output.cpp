@@ -11,14 +11,14 @@ bool of_keys(CellKind kind) { return kind == CellKind::K || kind == CellKind::V;
 
 Json optional_index(std::int64_t index) { return index < 0 ? Json() : Json(index); }
 
-Json cells_json(const std::vector<MaskCell>& cells) {
+Json cells_json(const std::vector<MaskCell>& cells, std::int64_t first_head) {
   Json list = Json::array();
-  for (const MaskCell& cell : cells) list.push_back({cell.head, cell.row, cell.key});
+  for (const MaskCell& cell : cells) list.push_back({first_head + cell.head, cell.row, cell.key});
   return list;
 }
-Json rows_json(const std::vector<MaskRow>& rows) {
+Json rows_json(const std::vector<MaskRow>& rows, std::int64_t first_head) {
   Json list = Json::array();
-  for (const MaskRow& row : rows) list.push_back({row.head, row.row});
+  for (const MaskRow& row : rows) list.push_back({first_head + row.head, row.row});
   return list;
 }
 
@@ -71,14 +71,14 @@ Json json_of(const MaskFindings& mask, std::int64_t first_head) {
                  {"nan_cells", report.nan_cells},
                  {"plus_inf_cells", report.plus_inf_cells},
                  {"minus_inf_cells", report.minus_inf_cells},
-                 {"first_nan_cells", cells_json(report.first_nan)},
-                 {"first_plus_inf_cells", cells_json(report.first_plus_inf)}};
+                 {"first_nan_cells", cells_json(report.first_nan, first_head)},
+                 {"first_plus_inf_cells", cells_json(report.first_plus_inf, first_head)}};
   object["stand_in"] = nullptr;
   if (report.stand_in)
     object["stand_in"] = {{"value", number(report.stand_in->value)},
                           {"cells", report.stand_in->cells},
-                          {"effectively_empty_rows", rows_json(report.stand_in->effectively_empty)},
-                          {"mixed_rows", rows_json(report.stand_in->mixed)},
+                          {"effectively_empty_rows", rows_json(report.stand_in->effectively_empty, first_head)},
+                          {"mixed_rows", rows_json(report.stand_in->mixed, first_head)},
                           {"every_row", report.stand_in->every_row},
                           {"every_head", report.stand_in->every_head}};
   Json& hints = object["hints"] = Json::array();
@@ -129,9 +129,9 @@ Json json_of(const std::vector<Convention>& conventions) {
   return list;
 }
 
-void print_mask(const Problem& problem, const MaskFindings& mask) {
+void print_mask(const Problem& problem, const MaskFindings& mask, std::int64_t first_head) {
   fmt::print("mask report, computed\n");
-  for (const MaskLine& line : mask_lines(problem, mask.report, mask.scores))
+  for (const MaskLine& line : mask_lines(problem, mask.report, mask.scores, first_head))
     fmt::print("  {}{}\n", line.kind == MaskLine::Kind::fault ? "! " : "", line.text);
 }
 

@@ -19,7 +19,7 @@ struct MaskFindings {
 };
 Json json_of(const MaskFindings& mask, std::int64_t first_head);
 Json json_of(const std::vector<Convention>& conventions);
-void print_mask(const Problem& problem, const MaskFindings& mask);
+void print_mask(const Problem& problem, const MaskFindings& mask, std::int64_t first_head);
 void print_conventions(const std::vector<Convention>& conventions);
 
 }  // namespace flashscope::command_line

@@ -16,7 +16,6 @@ using Json = nlohmann::json;
 
 // What the window keeps of itself in a session. A field that is missing, or of another type, keeps its default.
 struct View {
-  std::vector<bool> own;  // of each report: it is of the session's problem
   std::vector<std::int64_t> pinned;
   int map_colour = 0;
   bool hex = false;
@@ -27,16 +26,9 @@ View view_of(const std::string& window) {
   View view;
   const Json json = Json::parse(window, nullptr, false);
   if (!json.is_object()) return view;
-  const auto list = [&](const char* name, auto& to, auto is, auto value) {
-    const auto found = json.find(name);
-    if (found == json.end() || !found->is_array() || !std::all_of(found->begin(), found->end(), is)) return;
-    for (const Json& item : *found) to.push_back(value(item));
-  };
-  list(
-      "own", view.own, [](const Json& j) { return j.is_boolean(); }, [](const Json& j) { return j.get<bool>(); });
-  list(
-      "pinned", view.pinned, [](const Json& j) { return j.is_number_integer(); },
-      [](const Json& j) { return j.get<std::int64_t>(); });
+  if (const auto found = json.find("pinned"); found != json.end() && found->is_array())
+    for (const Json& row : *found)
+      if (row.is_number_integer()) view.pinned.push_back(row.get<std::int64_t>());
   if (const auto found = json.find("map_colour"); found != json.end() && found->is_number_integer())
     view.map_colour = std::clamp(found->get<int>(), 0, 3);
   if (const auto found = json.find("stops"); found != json.end()) view.stops = stops_from_json(found->dump());
@@ -48,9 +40,6 @@ View view_of(const std::string& window) {
 
 std::string MainWindow::view_as_json() const {
   Json json;
-  json["own"] = Json::array();
-  for (const RunPointer& run : document_.runs().all())
-    json["own"].push_back(run->problem && same_problem(*run->problem, *document_.problem()));
   json["pinned"] = document_.stage().pinned_rows;
   json["map_colour"] = static_cast<int>(stage_->options().map_colour);
   json["hex"] = stage_->options().show_hex;
@@ -62,14 +51,15 @@ void MainWindow::open_session_file(const std::filesystem::path& path) {
   opening_.reset();
   restoring_.reset();
   apply([&](Document& document) {
-    document.open_session(path, [this, path](const SessionFile& session) { take_session(session, path); });
+    document.open_session(path, [this, path](const SessionFile& session) {
+      document_.set_session(session, [this, session, path] { take_session(session, path); });
+    });
   });
 }
 
 void MainWindow::take_session(const SessionFile& session, const std::filesystem::path& path) {
-  const View view = view_of(session.window);
-  document_.set_session(session, view.own);
   if (session.problem) {
+    const View view = view_of(session.window);
     const std::vector<std::int64_t> before = document_.stage().pinned_rows;
     for (const std::int64_t row : before) document_.pin_row(row, false);
     for (const std::int64_t row : view.pinned)

@@ -52,8 +52,10 @@ Extents extents_of(const Source& source, Layout layout) {
 // One load, from names to a problem. Everything is checked from headers before any array is read.
 class Loader {
  public:
-  Loader(const ProblemFiles& wanted, std::stop_token stop, const ReadProgress& progress)
-      : wanted_(wanted), stop_(std::move(stop)), progress_(progress) {}
+  // `documents`: a session's, for where none are asked for.
+  Loader(const ProblemFiles& wanted, std::shared_ptr<const Documents> documents, std::stop_token stop,
+         const ReadProgress& progress)
+      : wanted_(wanted), documents_(std::move(documents)), stop_(std::move(stop)), progress_(progress) {}
 
   LoadedProblem load() {
     find_sources();
@@ -315,6 +317,7 @@ class Loader {
     mask.causal = wanted_.causal;
     mask.window = wanted_.window;
     mask.rules = make_rules(wanted_.rules, q_.heads, head, q_.rows, k_.rows, mask.causal == Causal::bottom_right);
+    if (!mask.rules.documents) mask.rules.documents = documents_;
     read_masks(mask);
     const std::string name = (wanted_.input.empty() ? wanted_.q : wanted_.input).filename().string();
     const auto problem = std::make_shared<Problem>(
@@ -394,6 +397,7 @@ class Loader {
   }
 
   const ProblemFiles& wanted_;
+  std::shared_ptr<const Documents> documents_;
   std::stop_token stop_;
   const ReadProgress& progress_;
   std::map<std::filesystem::path, std::shared_ptr<const TensorFile>> open_;
@@ -424,7 +428,7 @@ std::vector<std::int64_t> read_integers(const std::filesystem::path& path) {
 }
 
 LoadedProblem load_problem(const ProblemFiles& files, std::stop_token stop, const ReadProgress& progress) {
-  if (files.input.empty() || !is_session(files.input)) return Loader(files, std::move(stop), progress).load();
+  if (files.input.empty() || !is_session(files.input)) return Loader(files, nullptr, std::move(stop), progress).load();
   // A session is an .npz with what the arrays do not say beside them; what is asked for here wins.
   const SessionOutline outline = read_session_outline(files.input);
   if (!outline.has_problem) throw InputError(files.input.string(), "a session of reports only", "one with a problem");
@@ -432,7 +436,12 @@ LoadedProblem load_problem(const ProblemFiles& files, std::stop_token stop, cons
   if (!wanted.scale && !wanted.names.contains("scale")) wanted.scale = outline.scale;
   if (wanted.causal == Causal::none && !wanted.window)
     wanted.causal = outline.mask.causal, wanted.window = outline.mask.window;
-  LoadedProblem loaded = Loader(wanted, std::move(stop), progress).load();
+  const MaskRules& rules = outline.mask.rules;  // each on its own
+  if (wanted.rules.lengths.empty()) wanted.rules.lengths = rules.lengths;
+  if (!wanted.rules.prefix) wanted.rules.prefix = rules.prefix;
+  if (wanted.rules.alibi.empty() && !wanted.rules.published_alibi) wanted.rules.alibi = rules.alibi;
+  if (wanted.rules.softcap == 0) wanted.rules.softcap = rules.softcap;
+  LoadedProblem loaded = Loader(wanted, rules.documents, std::move(stop), progress).load();
   auto named = std::make_shared<Problem>(*loaded.problem);
   named->name = outline.name;
   loaded.problem = std::move(named);

@@ -7,9 +7,11 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "engine/attention/fingerprint.h"
 #include "engine/error.h"
 #include "engine/files/formats.h"
 #include "engine/files/loading.h"
@@ -24,6 +26,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kManifest = "session.json";
 constexpr std::int64_t kMaxManifest = std::int64_t{64} << 20;  // bytes
+constexpr int kMaxDepth = 64;                                  // of it: who reads or shows it goes down by recursion
 constexpr std::int64_t kChunk = 1 << 16;                       // elements between two looks at the stop token
 
 constexpr int kSpan = 7;  // numbers of a span of a timeline
@@ -192,8 +195,14 @@ SessionFacts read_manifest(const std::filesystem::path& path) {
   const auto bytes = files::zip_bytes(path, member->place, where);
   bytes->read(std::as_writable_bytes(std::span(text)));
   bytes->finish();
+  const auto watch = [&](int depth, Json::parse_event_t, const Json&) {
+    if (depth > kMaxDepth)
+      throw InputError(where, fmt::format("lists and objects in each other, more than {}", kMaxDepth),
+                       fmt::format("at most {}", kMaxDepth));
+    return true;
+  };
   try {
-    return files::session_from_json(Json::parse(text), where);
+    return files::session_from_json(Json::parse(text, watch), where);
   } catch (const Json::parse_error& fault) {
     throw InputError(fmt::format("{}: byte {}", where, fault.byte), "what is no JSON", "a JSON object");
   }
@@ -300,6 +309,27 @@ class ArrayReader {
   std::int64_t done_ = 0, total_ = 0;
 };
 
+SessionFile with_fingerprints(SessionFile session, const std::stop_token& stop) {
+  std::map<const Problem*, std::string> known;
+  for (SavedReport& saved : session.reports) {
+    if (!saved.problem) continue;
+    std::string& text = known[saved.problem.get()];
+    if (text.empty()) text = fingerprint(*saved.problem, stop);
+    saved.fingerprint = text;
+  }
+  return session;
+}
+
+// The reports that are of the session's problem.
+void find_own(SessionFile& session, const std::stop_token& stop) {
+  std::string own;
+  for (SavedReport& saved : session.reports) {
+    if (!session.problem || !saved.fingerprint) continue;
+    if (own.empty()) own = fingerprint(*session.problem, stop);
+    if (*saved.fingerprint == own && saved.report->shape == session.problem->shape()) saved.problem = session.problem;
+  }
+}
+
 // What a reader of the report may index by.
 void check(const Report& report, const std::string& where) {
   try {
@@ -321,14 +351,11 @@ void check(const Report& report, const std::string& where) {
 
 std::string date_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
-bool is_of(const SavedReport& saved, const Problem& problem) {
-  return saved.report->shape == problem.shape() && saved.conventions == conventions(saved.report->recipe, problem.mask);
-}
-
-SavedReport make_saved(std::shared_ptr<const Report> report, const Problem& problem, std::string version) {
+SavedReport make_saved(std::shared_ptr<const Report> report, std::shared_ptr<const Problem> problem,
+                       std::string version) {
   SavedReport saved;
-  saved.conventions = conventions(report->recipe, problem.mask);
-  saved.report = std::move(report);
+  saved.conventions = conventions(report->recipe, problem->mask);
+  saved.report = std::move(report), saved.problem = std::move(problem);
   saved.date = date_now();
   saved.version = std::move(version);
   return saved;
@@ -344,8 +371,9 @@ bool is_session(const std::filesystem::path& path) {
   }
 }
 
-void write_session(const std::filesystem::path& path, const SessionFile& session, const std::stop_token& stop,
+void write_session(const std::filesystem::path& path, const SessionFile& given, const std::stop_token& stop,
                    const ReadProgress& progress) {
+  const SessionFile session = with_fingerprints(given, stop);
   const std::string manifest = files::session_to_json(session).dump(1, ' ', false, Json::error_handler_t::replace);
   files::ZipWriter zip(path);
   zip.begin(kManifest, static_cast<std::int64_t>(manifest.size()), true);
@@ -389,6 +417,7 @@ SessionFile read_session(const std::filesystem::path& path, std::int64_t memory_
     facts.saved[n].report = std::make_shared<const Report>(std::move(report));
   }
   session.reports = std::move(facts.saved), session.sweeps = std::move(facts.sweeps);
+  find_own(session, stop);
   return session;
 }
 

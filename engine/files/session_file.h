@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -21,17 +22,20 @@
 
 namespace flashscope {
 
+// A report, when it was made, and which problem it is of. Only reports of the very problem of their session (by
+// fingerprint.h) are its own; those of a file that does not say, written by an older program, are not.
 struct SavedReport {
   std::shared_ptr<const Report> report;
-  std::string date;         // when it was made, ISO 8601: "2026-11-30T09:15:00Z"
-  std::string version;      // of the program that made it
-  std::string conventions;  // in force when it was made, mask included: conventions(recipe, mask)
+  std::string date;                        // when it was made, ISO 8601: "2026-11-30T09:15:00Z"
+  std::string version;                     // of the program that made it
+  std::string conventions;                 // in force when it was made, mask included: conventions(recipe, mask)
+  std::shared_ptr<const Problem> problem;  // that it ran; null out of a file whose problem is another
+  std::optional<std::string> fingerprint;  // of it; write_session fills it in where the problem is there
 };
 std::string date_now();
-// Whether it is a run of that problem, as far as its shape and conventions say.
-bool is_of(const SavedReport& saved, const Problem& problem);
 // Of a run that ended now.
-SavedReport make_saved(std::shared_ptr<const Report> report, const Problem& problem, std::string version);
+SavedReport make_saved(std::shared_ptr<const Report> report, std::shared_ptr<const Problem> problem,
+                       std::string version);
 
 struct SessionFile {
   std::shared_ptr<const Problem> problem;  // null in a file that carries reports only

@@ -87,13 +87,13 @@ bool masked_scores_matter(const MaskReport& report, const Recipe& recipe);
 ScoreReport score_report(const Problem& problem, const Schedule& schedule, const MaskReport& report, int threads = 0,
                          std::stop_token stop = {}, const Progress& progress = {});
 
-// One line each, the worst first.
+// One line each, the worst first. `first_head`: number of the problem's first query head in its file.
 struct MaskLine {
   enum class Kind { fault, notice, fact } kind = Kind::fact;
   std::string text;
 };
 std::vector<MaskLine> mask_lines(const Problem& problem, const MaskReport& report,
-                                 const std::optional<ScoreReport>& scores);
+                                 const std::optional<ScoreReport>& scores, std::int64_t first_head = 0);
 
 // A convention in force and the other one, as a command.
 struct Convention {

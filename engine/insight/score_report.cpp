@@ -129,11 +129,12 @@ std::string rows_text(const std::vector<MaskRow>& rows) {
 
 const char* plural(std::int64_t n) { return n == 1 ? "" : "s"; }
 
-std::string cells_text(const std::vector<MaskCell>& cells, std::int64_t all) {
+std::string cells_text(const std::vector<MaskCell>& cells, std::int64_t all, std::int64_t first_head) {
   std::string text;
   for (const MaskCell& cell : cells)
     text += fmt::format("{}{}[{}, {}]", text.empty() ? "" : " ",
-                        cell.head > 0 ? fmt::format("head {} ", cell.head) : "", cell.row, cell.key);
+                        first_head + cell.head > 0 ? fmt::format("head {} ", first_head + cell.head) : "", cell.row,
+                        cell.key);
   return all > static_cast<std::int64_t>(cells.size()) ? text + " ..." : text;
 }
 
@@ -151,22 +152,22 @@ ScoreReport score_report(const Problem& problem, const Schedule& schedule, const
 }
 
 std::vector<MaskLine> mask_lines(const Problem& problem, const MaskReport& report,
-                                 const std::optional<ScoreReport>& scores) {
+                                 const std::optional<ScoreReport>& scores, std::int64_t first_head) {
   using enum MaskLine::Kind;
   std::vector<MaskLine> lines;
   const auto add = [&](MaskLine::Kind kind, std::string text) { lines.push_back({kind, std::move(text)}); };
   if (report.nan_cells > 0)
     add(fault, fmt::format("{} NaN cell{} in the mask: {}", report.nan_cells, plural(report.nan_cells),
-                           cells_text(report.first_nan, report.nan_cells)));
+                           cells_text(report.first_nan, report.nan_cells, first_head)));
   if (report.plus_inf_cells > 0)
     add(fault, fmt::format("{} +inf cell{} in the mask: {}", report.plus_inf_cells, plural(report.plus_inf_cells),
-                           cells_text(report.first_plus_inf, report.plus_inf_cells)));
+                           cells_text(report.first_plus_inf, report.plus_inf_cells, first_head)));
   if (scores && scores->maximum_on_masked_rows > 0) {
     const ScoreReport::Row& first = scores->maximum_on_masked.front();
     add(fault, fmt::format("{} row{} whose maximum sits on a masked cell: first head {} row {}, masked key {} scores "
                            "{:.6g}, the best real key {:.6g}",
-                           scores->maximum_on_masked_rows, plural(scores->maximum_on_masked_rows), first.head,
-                           first.row, first.key, first.score, first.largest_real));
+                           scores->maximum_on_masked_rows, plural(scores->maximum_on_masked_rows),
+                           first_head + first.head, first.row, first.key, first.score, first.largest_real));
   }
   if (scores && scores->real_below_masked)
     add(fault, fmt::format("a real score lies below a masked one in {} row{}: S[{}, {}] = {:.6g}, masked {:.6g}",
@@ -191,7 +192,8 @@ std::vector<MaskLine> mask_lines(const Problem& problem, const MaskReport& repor
   }
   for (std::size_t h = 0; h < report.heads.size(); ++h) {
     const VisibleKeys& keys = report.heads[h];
-    const std::string of = report.heads.size() == 1 ? "" : fmt::format("head {}: ", h);
+    const std::string of =
+        report.heads.size() == 1 ? "" : fmt::format("head {}: ", first_head + static_cast<std::int64_t>(h));
     if (!keys.empty_rows.empty())
       add(notice, fmt::format("{}{} empty row{}: {}", of, keys.empty_rows.size(),
                               plural(static_cast<std::int64_t>(keys.empty_rows.size())), rows_text(keys.empty_rows)));

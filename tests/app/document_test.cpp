@@ -269,6 +269,105 @@ TEST(Document, settings_that_cannot_be_planned_leave_undo_and_redo_as_they_were)
   EXPECT_FALSE(document.can_redo());
 }
 
+// With two reports of runs under `ran`, whose numbers do not matter here.
+SessionFile session_of(const std::shared_ptr<const Problem>& problem, const Recipe& ran, const Recipe& recipe) {
+  SessionFile session;
+  session.problem = problem, session.recipe = recipe, session.K = 5;
+  auto report = std::make_shared<Report>();
+  report->shape = problem->shape(), report->recipe = ran;
+  session.reports = {make_saved(report, problem, "test"), make_saved(report, problem, "test")};
+  return session;
+}
+
+TEST(Document, a_session_that_cannot_be_planned_leaves_what_was_open) {
+  Document document;
+  document.set_recipe(small_recipe(32, 16));
+  const auto problem = small_problem();
+  document.set_problem(problem);
+  document.run_full();
+  document.seek(7);
+  document.wait_idle();
+  const RunList runs = document.runs();
+  ASSERT_EQ(runs.all().size(), 1u);
+  document.mark_saved(document.session());
+  int taken = 0;
+  const SessionFile good = session_of(small_problem(), small_recipe(32, 16), small_recipe(32, 16));
+  SessionFile bad = session_of(tall_problem(), small_recipe(512, 512), small_recipe(16384, 16384));
+
+  document.set_session(bad, [&] { ++taken; });
+  EXPECT_EQ(document.session().problem, problem);  // what is saved meanwhile is what is open
+  document.wait_idle();
+  EXPECT_NE(document.message().find("Br 16384"), std::string::npos) << document.message();
+  EXPECT_EQ(taken, 0);
+  EXPECT_EQ(document.problem(), problem);
+  EXPECT_EQ(document.runs().all(), runs.all());
+  EXPECT_FALSE(document.modified());
+  EXPECT_EQ(document.stage().state->K, 7);
+  document.step(1);
+  document.wait_idle();
+  EXPECT_EQ(document.stage().state->K, 8);  // and not at the place of the session
+
+  // What changes the settings on the way comes after the session, and fails or is taken with it.
+  document.set_session(good, [&] { ++taken; });
+  document.set_recipe(small_recipe(64, 16));
+  document.wait_idle();
+  EXPECT_EQ(taken, 1);
+  EXPECT_EQ(document.recipe().Br, 64);
+  EXPECT_EQ(document.problem()->q, good.problem->q);
+  EXPECT_EQ(document.runs().all().size(), 2u);
+  EXPECT_TRUE(document.modified());
+  // Another problem instead of it: its runs never come.
+  document.set_session(bad, [&] { ++taken; });
+  document.set_problem(problem);
+  document.set_recipe(small_recipe(32, 16));
+  document.wait_idle();
+  EXPECT_EQ(taken, 1);
+  EXPECT_EQ(document.problem(), problem);
+  EXPECT_EQ(document.runs().all().size(), 2u);
+
+  document.set_session(good, [&] { ++taken; });
+  document.wait_idle();
+  EXPECT_EQ(taken, 2);
+  EXPECT_EQ(document.requested_K(), 5);
+  EXPECT_FALSE(document.modified());
+  EXPECT_FALSE(document.can_undo());
+  EXPECT_TRUE(document.report());
+  bad.problem.reset();  // of reports only: nothing to plan
+  document.set_session(bad, [&] { ++taken; });
+  EXPECT_EQ(taken, 3);
+}
+
+TEST(Document, a_first_session_that_cannot_be_planned_is_open_all_the_same) {
+  Document document;
+  const SessionFile bad = session_of(tall_problem(), small_recipe(512, 512), small_recipe(16384, 16384));
+  document.set_session(bad);
+  document.wait_idle();
+  EXPECT_EQ(document.runs().all().size(), 2u);
+  document.set_recipe(small_recipe(512, 512));
+  document.wait_idle();
+  EXPECT_TRUE(document.stage().state);
+  EXPECT_TRUE(document.report());
+}
+
+TEST(Document, a_late_refusal_of_a_second_recipe_leaves_the_next_one) {
+  std::atomic<int> heard = 0;
+  Document document([&] { ++heard; });
+  document.set_recipe(small_recipe(512, 512));
+  document.set_problem(tall_problem());
+  document.wait_idle();
+  for (int n = 0; n < 3; ++n) {
+    const int before = heard;
+    document.set_beside(small_recipe(16384, 16384));
+    while (heard == before) std::this_thread::yield();  // the refusal waits to be polled; or, rarely, the scan's news
+    document.set_beside(small_recipe(256, 512));
+    document.poll();
+    EXPECT_EQ(document.beside(), small_recipe(256, 512));
+    document.wait_idle();
+    ASSERT_TRUE(document.stage().beside);
+    EXPECT_EQ(document.stage().beside->schedule->recipe().Br, 256);
+  }
+}
+
 TEST(Document, goes_back_a_tile_from_the_finishes_of_flash1) {
   Document document;
   Recipe recipe = small_recipe(2, 64);

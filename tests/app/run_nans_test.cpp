@@ -29,7 +29,7 @@ class RunNansTest : public CommandLine {
     CheckRows none;
     none.kind = CheckRows::Kind::none;
     complete(*report, *problem, none, 1);
-    session.reports.push_back(make_saved(report, *problem, "test"));
+    session.reports.push_back(make_saved(report, problem, "test"));
     write_session(folder_ / "gpu.fscope", session);
     return "diagnose --input gpu.fscope";
   }

@@ -1,8 +1,12 @@
-"""Files that the fuzz targets start from. Usage: make_corpus.py (writes corpus/ beside itself)."""
+"""Files that the fuzz targets start from. Usage: make_corpus.py PROGRAM (writes corpus/ beside itself)."""
 import base64
 import io
 import json
 import pathlib
+import subprocess
+import sys
+import tempfile
+import zipfile
 
 import numpy as np
 
@@ -28,3 +32,21 @@ for name, write, arrays in (("tensors", np.savez, tensors), ("everything", np.sa
     out = io.BytesIO()
     write(out, **arrays)
     put("npz", name + ".npz", out.getvalue())
+
+# The session.json of sessions of the arrays that session_fuzz.cpp has.
+rules = ("--causal --window 3,2 --lengths 6,4 --documents 2,4 --prefix 2 --alibi 0.5,0.25 --softcap 5 "
+         "--algorithm flash1 --defect finite-sentinel=-10000,add --numerics tensor-core --sram 64").split()
+with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder) / "s.fscope"
+
+    def run(*options):
+        command = [sys.argv[1], "run", "--device", "cpu", "--save", path, *options]
+        if subprocess.run(command, stdout=subprocess.DEVNULL).returncode not in (0, 3):  # 3: the defect shows
+            sys.exit(f"{command} failed")
+        return zipfile.ZipFile(path).read("session.json")
+
+    random = "--random 1 --n 6 --d 2 --heads 2".split()
+    put("session", "plain.json", run(*random))
+    put("session", "rules.json", run(*random, *rules))
+    put("session", "two_runs.json", run("--input", path, "--guard", "none"))
+put("session", "deep.json", b'{"format": ' + b"[" * 1000)

@@ -22,7 +22,7 @@ RunPointer run_of(const Document& document, Algorithm algorithm) {
   if (chosen && chosen->report().recipe.algorithm == algorithm) return chosen;
   RunPointer best;
   for (const RunPointer& run : document.runs().all()) {
-    if (!run->problem || !same_problem(*run->problem, *document.problem())) continue;
+    if (!run->problem() || !same_problem(*run->problem(), *document.problem())) continue;
     if (run->report().recipe.algorithm == algorithm && (!best || run->on_gpu() || !best->on_gpu())) best = run;
   }
   return best;

@@ -198,7 +198,7 @@ void RunsPanel::fill(const Document& document) {
                              rightness(report)};
     const QString tip = QString("%1 UTC\n%2, %3\n%4\n%5%6")
                             .arg(when, text(report.device), text(report.kernel), text(run->saved.conventions),
-                                 run->problem ? text(run->problem->name) : QString("of another problem"),
+                                 run->problem() ? text(run->problem()->name) : QString("of another problem"),
                                  marked ? "\nshown in the panels" : "");
     for (int column = 0; column < table_->columnCount(); ++column) {
       auto* item = new QTableWidgetItem(cells[column]);
@@ -206,7 +206,7 @@ void RunsPanel::fill(const Document& document) {
       if (column >= 5) item->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
       if (column == 0) item->setForeground(c.accent);
       if (column == 7 && report.error) item->setForeground(report.error->within() ? c.good : c.nan);
-      if (!run->problem && column != 7) item->setForeground(c.dim);
+      if (!run->problem() && column != 7) item->setForeground(c.dim);
       table_->setItem(row, column, item);
     }
     if (std::find(kept.begin(), kept.end(), run) != kept.end()) again.push_back(row);
@@ -350,7 +350,7 @@ void RunsPanel::go_there() {
 void RunsPanel::go_to(const RunPointer& run) {
   emit change([run](Document& document) {
     document.join_changes(true);
-    if (run->problem && !same_problem(*run->problem, *document.problem())) document.set_problem(run->problem);
+    if (run->problem() && !same_problem(*run->problem(), *document.problem())) document.set_problem(run->problem());
     document.set_recipe(run->report().recipe);
     document.join_changes(false);
   });

@@ -63,7 +63,7 @@ QString whose(const Document& document, const Run* run, const Colours& c) {
   const Report& report = run->report();
   QString words = text(report.device).toHtmlEscaped() + ", " + text(run->saved.date);
   if (run != document.runs().chosen().get()) return words;
-  const bool here = document.report() && run->problem == document.problem() && report.recipe == document.recipe();
+  const bool here = document.report() && run->problem() == document.problem() && report.recipe == document.recipe();
   return here ? words
               : words + QString(" <span style='color:%1'>not what is on the stage: %2 %3 x %4</span>")
                             .arg(c.rescale.name(), text(name(report.recipe.algorithm)), grouped(report.recipe.Br),
@@ -78,7 +78,7 @@ QString whole_run(const Document& document, const Run* run, const Colours& c) {
   const Shape shape = own ? report->shape : stage.schedule->shape();
   const Recipe& recipe = own ? report->recipe : stage.schedule->recipe();
   const ElementsAndBytes& moved = own ? report->traffic : stage.traffic_total;
-  const Mask* mask = !own ? &stage.schedule->mask() : run->problem ? &run->problem->mask : nullptr;
+  const Mask* mask = !own ? &stage.schedule->mask() : run->problem() ? &run->problem()->mask : nullptr;
   const std::vector<TrafficLine> lines = traffic_table(shape, mask, recipe, moved.bytes, report);
 
   QString html = heading("Whole run", "bytes across the HBM boundary, all heads", c);

@@ -168,7 +168,8 @@ TEST_F(RunsTest, TheTrafficDockPutsMeasuredBesideFormula) {
   recorded.shape = shape, recorded.recipe = recipe;
   recorded.traffic = counted(Schedule(shape, {}, recipe));
   SessionFile session;
-  session.reports.push_back(make_saved(std::make_shared<const Report>(recorded), *random_problem(small, 1), "test"));
+  session.reports.push_back(make_saved(std::make_shared<const Report>(recorded), random_problem(small, 1), "test"));
+  session.reports.back().problem.reset();
   window_->apply([&](Document& d) { d.set_session(session); });
   window_->apply([&](Document& d) { d.show_run(0); });
   ASSERT_TRUE(settle());

@@ -87,6 +87,26 @@ TEST_F(SessionTest, ADroppedSessionReplacesWhatIsOpen) {
   expect_all_of_it();
 }
 
+TEST_F(SessionTest, ASessionThatCannotBePlannedLeavesTheOpenOne) {
+  set_up_runs();
+  save();
+  const auto problem = document().problem();
+  SessionFile bad;  // one row block of it needs more memory than stepping may take
+  bad.problem = random_problem({1, 1, 16384, 16384, 1, 1, DType::float32}, 3);
+  bad.recipe.Br = bad.recipe.Bc = 16384;
+  const std::filesystem::path path = folder_.filePath("bad.fscope").toStdString();
+  write_session(path, bad);
+  window_->open_path(path);
+  ASSERT_TRUE(wait_until([&] { return window_->message().contains("Br 16384"); })) << window_->message().toStdString();
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(document().problem(), problem);
+  EXPECT_TRUE(window_->windowTitle().startsWith("mine.fscope"));
+  EXPECT_FALSE(window_->isWindowModified());
+  trigger("file.save");  // into its own file, what it is of
+  EXPECT_EQ(read_session(path).problem->shape().Nq, 16384);
+  expect_all_of_it();
+}
+
 TEST_F(SessionTest, AsksOnlyWhereAMeasurementWouldBeLost) {
   trigger("go.run");  // on the CPU: made again in a moment
   EXPECT_FALSE(window_->isWindowModified());

@@ -108,7 +108,7 @@ SessionFile whole_session(std::shared_ptr<const Problem> problem) {
   unmeasured.gpu->counted.reset(), unmeasured.gpu->not_measured = "no permission";
   unmeasured.error.reset();
   for (const Report* report : {&cpu, &gpu, &unmeasured})
-    session.reports.push_back(make_saved(std::make_shared<const Report>(*report), *problem, "0.1.0"));
+    session.reports.push_back(make_saved(std::make_shared<const Report>(*report), problem, "0.1.0"));
   session.problem = std::move(problem);
   return session;
 }
@@ -151,6 +151,7 @@ TEST(SessionFile, ComesBackBitForBit) {
         EXPECT_EQ(a.error.has_value(), b.error.has_value());
         EXPECT_EQ(found.reports[n].date, session.reports[n].date);
         EXPECT_EQ(found.reports[n].conventions, session.reports[n].conventions);
+        EXPECT_EQ(found.reports[n].problem, found.problem);  // by a fingerprint that outlives the file
       }
       const GpuFigures& gpu = *found.reports[1].report->gpu;
       EXPECT_EQ(gpu.fastest, 0.1 - 1e-17);
@@ -175,6 +176,30 @@ TEST(SessionFile, ComesBackBitForBit) {
       write_session(folder / "b.fscope", found);
       EXPECT_EQ(content(folder / "b.fscope"), content(folder / "a.fscope"));
     }
+}
+
+TEST(SessionFile, AReportIsOfTheVeryProblemOrOfNone) {
+  const Folder folder;
+  const auto problem = awkward_problem(DType::float32, file_masks(4));
+  SessionFile session = whole_session(problem);
+  session.reports[1].problem = with_scale(problem, 0.2);
+  session.reports[2].problem.reset();
+  write_session(folder / "a.fscope", session);
+  SessionFile found = read_session(folder / "a.fscope");
+  EXPECT_EQ(found.reports[0].problem, found.problem);
+  EXPECT_FALSE(found.reports[1].problem);
+  EXPECT_FALSE(found.reports[2].problem);
+  EXPECT_TRUE(found.reports[1].fingerprint);
+  EXPECT_FALSE(found.reports[2].fingerprint);
+  found.problem = with_scale(found.problem, 0.2);  // the second one's
+  write_session(folder / "b.fscope", found);
+  found = read_session(folder / "b.fscope");
+  EXPECT_FALSE(found.reports[0].problem);
+  EXPECT_EQ(found.reports[1].problem, found.problem);
+  // A file of an older program says nothing.
+  auto json = files::session_to_json(found);
+  for (auto& report : json["reports"]) report.erase("problem");
+  for (const SavedReport& saved : files::session_from_json(json, "old").saved) EXPECT_FALSE(saved.fingerprint);
 }
 
 TEST(SessionFile, ReportsNeedNoProblem) {
@@ -227,6 +252,49 @@ TEST(SessionFile, AnOlderReportOpens) {
   EXPECT_THAT(fault([&] { files::session_from_json(json, "session.json"); }), HasSubstr("no \"not_measured\""));
 }
 
+Mask rule_masks() {
+  Mask mask;
+  mask.rules = make_rules({.lengths = {23, 5, 19, 11},
+                           .document_ids = {1, 1, 1, 1, 1, 1, 1, 1, 7, 7, 7, 7, 7, 7, 7, 3, 3, 3, 3, 3, 3, 3, 3},
+                           .prefix = 4,
+                           .alibi = {0.5, 0.1, 1.0 / 3, 0},
+                           .softcap = 5},
+                          4, {}, 19, 23, false);
+  return mask;
+}
+void expect_same(const MaskRules& found, const MaskRules& expected) {
+  EXPECT_EQ(found.lengths, expected.lengths);
+  ASSERT_TRUE(found.documents);
+  EXPECT_EQ(found.documents->rows, expected.documents->rows);
+  EXPECT_EQ(found.documents->keys, expected.documents->keys);
+  EXPECT_EQ(found.documents->last, expected.documents->last);
+  EXPECT_EQ(found.prefix, expected.prefix);
+  EXPECT_EQ(found.alibi, expected.alibi);
+  EXPECT_EQ(found.softcap, expected.softcap);
+}
+
+TEST(SessionFile, MasksByRuleComeBackBothWays) {
+  const Folder folder;
+  const auto problem = awkward_problem(DType::float32, rule_masks());
+  write_session(folder / "a.fscope", whole_session(problem));
+  expect_same(read_session(folder / "a.fscope").problem->mask.rules, problem->mask.rules);
+  ProblemFiles files;
+  files.input = folder / "a.fscope";
+  expect_same(load_problem(files).problem->mask.rules, problem->mask.rules);
+
+  MaskRules expected = problem->mask.rules;
+  expected.lengths = {19}, expected.alibi = {1.0 / 3}, expected.softcap = 9;  // one head's; what is asked for wins
+  files.head = 2, files.rules.softcap = 9;
+  expect_same(load_problem(files).problem->mask.rules, expected);
+  files.rules.lengths = {3}, files.rules.prefix = 0, files.rules.alibi = {2};
+  files.rules.document_ids.assign(23, 4);
+  const MaskRules asked = load_problem(files).problem->mask.rules;
+  EXPECT_EQ(asked.lengths, std::vector<std::int64_t>{3});
+  EXPECT_EQ(asked.prefix, 0);
+  EXPECT_EQ(asked.alibi, std::vector<double>{2});
+  EXPECT_EQ(asked.documents->keys, std::vector<std::int64_t>(23, 4));
+}
+
 // session.json with one edit, and the arrays as they are.
 Bytes edited(const std::filesystem::path& path, const std::function<void(nlohmann::json&)>& edit) {
   const TensorFile file = TensorFile::open(path);
@@ -265,6 +333,32 @@ TEST(SessionFile, FaultsSayWhereAndWhatWasExpected) {
               }),
               HasSubstr("session.json: recipe.br: found 0.5, expected a whole number"));
   EXPECT_THAT(fault_of([](auto& json) { json["recipe"] = 3; }), HasSubstr("recipe: found 3, expected a JSON object"));
+  // However deep, it is refused and not followed down.
+  for (const std::size_t depth : {std::size_t{100}, std::size_t{400'000}}) {
+    const Bytes lists = Bytes(depth, '[') + Bytes(depth, ']');
+    for (const Bytes& text : {lists, "{\"format\": " + lists + "}", Bytes(depth, '[')}) {
+      const auto path = folder.put("deep.fscope", zip({squeezed("session.json", text)}));
+      EXPECT_THAT(fault([&] { read_session(path); }), HasSubstr("more than 64, expected at most 64"));
+    }
+  }
+
+  // Rules that no problem can have are refused by both readers.
+  const auto fault_of_rules = [&](const std::function<void(MaskRules&)>& change) {
+    SessionFile other = session;
+    auto problem = std::make_shared<Problem>(*session.problem);
+    change(problem->mask.rules);
+    other.problem = problem;
+    write_session(folder / "rules.fscope", other);
+    ProblemFiles files;
+    files.input = folder / "rules.fscope";
+    const std::string loaded = fault([&] { load_problem(files); });
+    EXPECT_EQ(fault([&] { read_session(files.input); }), loaded);
+    return loaded;
+  };
+  EXPECT_THAT(fault_of_rules([](MaskRules& rules) { rules.softcap = -3; }), HasSubstr("softcap: found -3"));
+  EXPECT_THAT(fault_of_rules([](MaskRules& rules) { rules.lengths = {1, 2, 3}; }), HasSubstr("of each of 4 heads"));
+  EXPECT_THAT(fault_of_rules([](MaskRules& rules) { rules.alibi = {kInf}; }), HasSubstr("slope inf"));
+  EXPECT_THAT(fault_of_rules([](MaskRules& rules) { rules.prefix = 24; }), HasSubstr("prefix: found 24"));
 
   EXPECT_THAT(fault([&] { read_session(folder / "nowhere.fscope"); }), HasSubstr("no such file"));
   EXPECT_THAT(fault([&] { read_session(data("numpy/stored.npz")); }), HasSubstr("a zip without session.json"));
