@@ -217,7 +217,7 @@ void Document::hover_row(std::int64_t row) {
 void Document::pin_row(std::int64_t row, bool pinned) {
   Impl& d = *impl_;
   std::erase(d.pinned, row);
-  if (pinned) d.pinned.push_back(row);
+  if (pinned) d.pinned.push_back(row), d.found_row = -1;
   d.stage.pinned_rows = d.pinned;
   if (d.plan) d.request();
 }
@@ -287,6 +287,8 @@ JobStatus Document::job() const {
   return impl_->job;
 }
 const std::string& Document::message() const { return impl_->message; }
+bool Document::message_passes() const { return impl_->message == impl_->passing; }
+
 void Document::clear_message() {
   impl_->message.clear(), impl_->stage.message.clear();
   ++impl_->stage.version;

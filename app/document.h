@@ -122,6 +122,7 @@ class Document {
   const std::vector<std::string>& found() const;                 // of the last opened file
   JobStatus job() const;
   const std::string& message() const;  // last error or notice; empty
+  bool message_passes() const;         // it is a notice, nothing went wrong
   void clear_message();
   const RunList& runs() const;
   RunPointer shown_run() const;                  // the chosen one, else the last one of what is open; or null

@@ -48,7 +48,7 @@ void Document::Impl::request() {
   else
     request.plan = plan;
   request.gpu = stepping_gpu;
-  request.check_row = hovered >= 0 ? hovered : pinned.empty() ? -1 : pinned.front();
+  request.check_row = hovered >= 0 ? hovered : found_row >= 0 ? found_row : pinned.empty() ? -1 : pinned.front();
   request.beside = beside, request.beside_problem = beside_problem;
   request.beside_row = beside_row >= 0 ? beside_row : pinned.empty() ? -1 : pinned.front();
   stage.busy = true;
@@ -102,6 +102,9 @@ void Document::Impl::take(Seeker::Result result) {
   stage.on_chip = plan->on_chip, stage.footprint = plan->footprint;
   stage.check = std::move(result.check), stage.check_row = result.check_row;
   stage.pinned_rows = pinned;
+  const TraceState& s = *stage.state;
+  if (replanned || (newest && (found_row < s.row0 || found_row >= s.row0 + s.rows))) found_row = -1;
+  stage.found_row = found_row;
   stage.title = plan->problem->name;
   stage.conventions = conventions(plan->recipe, plan->problem->mask, stage.lse);
   show_map();

@@ -70,6 +70,8 @@ struct Document::Impl {
   std::optional<Recipe> beside;                   // the second recipe
   std::shared_ptr<const Problem> beside_problem;  // its own; null: the first one's
   std::int64_t beside_row = -1;                   // of the last difference that was found
+  std::int64_t found_row = -1;                    // of the last search, while it is on the chip
+  std::string passing;                            // `message`, where it is a notice and no error
   RunList runs;
   Settings saved;                       // those that are in a file
   std::optional<std::int64_t> then_K;   // where to go once the present settings are planned

@@ -49,10 +49,11 @@ void Document::run_to(std::vector<Stop> stops, bool forward, std::function<void(
         return [this, plan, found, forward, what, then] {
           if (impl_->plan != plan) return;
           if (!found) {
-            impl_->message = impl_->stage.message =
+            impl_->message = impl_->stage.message = impl_->passing =
                 fmt::format("No {} {} this step", what, forward ? "after" : "before");
             return;
           }
+          impl_->found_row = found->row;
           seek(found->K);
           if (then) then(*found);
         };
@@ -97,10 +98,10 @@ void Document::find_difference(bool forward) {
                   if (impl_->plan != plan || impl_->beside != other) return;
                   if ((impl_->beside_problem ? impl_->beside_problem : plan->problem) != problem) return;
                   if (found) {
-                    impl_->beside_row = found->row;
+                    impl_->beside_row = impl_->found_row = found->row;
                     return seek(found->K);
                   }
-                  impl_->message = impl_->stage.message =
+                  impl_->message = impl_->stage.message = impl_->passing =
                       fmt::format("No row begins to differ {} this step", forward ? "after" : "before");
                 };
               });

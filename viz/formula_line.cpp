@@ -40,6 +40,22 @@ std::int64_t key_in_tile(const TraceState& s, std::int64_t r, std::int64_t key) 
   return 0;
 }
 
+// What the guard makes of a row whose maximum is still -inf, or that sees no key in this tile: the equation of the
+// stage does not hold there.
+struct Guarded {
+  bool skipped = false;  // the row keeps its state
+  bool clamped = false;  // the exponents subtract 0
+};
+Guarded guarded(const StageData& data, std::int64_t r, double subtracted) {
+  const TraceState& s = *data.state;
+  const Guard guard = data.schedule->recipe().guard;
+  Guarded now;
+  now.clamped = guard == Guard::clamp && std::isinf(subtracted) && subtracted < 0;
+  if (guard == Guard::skip && !s.visible.empty() && r >= 0 && r < s.rows)
+    now.skipped = std::count(s.visible.begin() + r * s.cols, s.visible.begin() + (r + 1) * s.cols, 1) == 0;
+  return now;
+}
+
 FormulaLine transfer_line(const StageData& data) {
   FormulaLine line;
   std::string words, short_words;
@@ -65,6 +81,7 @@ std::int64_t focus_row(const StageData& data, std::int64_t pointed_row) {
   const TraceState& s = *data.state;
   const auto on_chip = [&s](std::int64_t row) { return row >= s.row0 && row < s.row0 + s.rows; };
   if (on_chip(pointed_row)) return pointed_row;
+  if (on_chip(data.found_row)) return data.found_row;
   for (std::int64_t row : data.pinned_rows)
     if (on_chip(row)) return row;
   for (std::size_t r = 0; r < s.rescaled.size(); ++r)
@@ -106,19 +123,24 @@ FormulaLine formula_line(const StageData& data, std::int64_t row, std::int64_t k
       break;
     }
     case TraceStage::mask: {
-      std::int64_t seen = s.cols;
-      if (!s.visible.empty())
-        seen = std::count(s.visible.begin() + r * s.cols, s.visible.begin() + (r + 1) * s.cols, 1);
+      const HeatSource scores = heat_source(data, ChipBuffer::S);
+      std::int64_t masked = 0;
+      for (std::int64_t k = 0; k < scores.cols && r < scores.rows; ++k) masked += !scores.is_visible(r, k);
       line.nan = any_nan(s.S, r);
-      say(fmt::format("{} of {} keys of this tile are visible; the others' scores: {}", seen, s.cols,
+      const char* of = data.schedule->recipe().algorithm == Algorithm::standard ? "" : " of this tile";
+      say(fmt::format("{} of {} keys{} masked, their scores: {}", masked, s.cols, of,
                       masked_scores(data.schedule->recipe())),
-          fmt::format("{} of {} keys visible", seen, s.cols));
-      if (seen == s.cols)
-        say(fmt::format("all {} keys of this tile are visible: nothing to mask", s.cols), "nothing to mask");
+          fmt::format("{} of {} keys masked", masked, s.cols));
+      if (masked == 0) say(fmt::format("all {} keys{} are visible: nothing to mask", s.cols, of), "nothing to mask");
       break;
     }
     case TraceStage::max: {
       line.nan = std::isnan(m);
+      if (guarded(data, r, m).skipped) {
+        say(fmt::format("no visible key in this tile: skipped, m stays {}", number(m)),
+            fmt::format("skipped, m = {}", number(m)));
+        break;
+      }
       const std::string tile = s.S.empty() ? "max S" : number(row_maximum(s.S, r));
       say(fmt::format("m_new = max(m_old, max S[{},:]) = max({}, {}) = {}", row, number(m_old), tile, number(m)),
           fmt::format("m_new = max({}, {}) = {}", number(m_old), tile, number(m)));
@@ -129,17 +151,34 @@ FormulaLine formula_line(const StageData& data, std::int64_t row, std::int64_t k
       const double value = s.P.at(r, c);
       line.nan = any_nan(s.P, r);
       const std::string score = s.S.empty() ? "S" : number(s.S.at(r, c));
-      say(fmt::format("P[{}, {}] = exp(S - m_new) = exp({} - {}) = {}", row, s.col0 + c, score, number(m),
-                      number(value)),
-          fmt::format("P = exp({} - {}) = {}", score, number(m), number(value)));
+      const Recipe& recipe = data.schedule->recipe();
+      const bool own = recipe.numerators == Numerators::tile || recipe.defect == Defect::tile_max;
+      const double subtracted = own && !s.S.empty() ? row_maximum(s.S, r) : m;
+      const char* name = own ? "tile max" : "m_new";
+      if (const Guarded guard = guarded(data, r, subtracted); guard.skipped)
+        say(fmt::format("no visible key in this tile: skipped, P[{},:] = {}", row, number(value)),
+            fmt::format("skipped, P = {}", number(value)));
+      else if (guard.clamped)
+        say(fmt::format("{} = -inf, clamped to 0: P[{}, {}] = exp({} - 0) = {}", name, row, s.col0 + c, score,
+                        number(value)),
+            fmt::format("clamped: P = exp({} - 0) = {}", score, number(value)));
+      else
+        say(fmt::format("P[{}, {}] = exp(S - {}) = exp({} - {}) = {}", row, s.col0 + c, name, score, number(subtracted),
+                        number(value)),
+            fmt::format("P = exp({} - {}) = {}", score, number(subtracted), number(value)));
       break;
     }
     case TraceStage::rescale: {
       line.nan = std::isnan(alpha) || std::isnan(l);
       const std::string factor = number(s.o_factor.empty() ? alpha : at(s.o_factor, r));
-      const std::string exponent = fmt::format("exp({} - {}) = {}", number(m_old), number(m), number(alpha));
-      say(fmt::format("alpha = exp(m_old - m_new) = {}   l: {} -> {}   O[{},:] *= {}", exponent, number(l_old),
-                      number(l), row, factor),
+      std::string first = "alpha = exp(m_old - m_new) = ";
+      std::string exponent = fmt::format("exp({} - {}) = {}", number(m_old), number(m), number(alpha));
+      if (const Guarded guard = guarded(data, r, m); guard.skipped)
+        first = "no visible key in this tile: skipped, alpha = ", exponent = number(alpha);
+      else if (guard.clamped)
+        first = "m_new = -inf, clamped to 0: alpha = ",
+        exponent = fmt::format("exp({} - 0) = {}", number(m_old), number(alpha));
+      say(fmt::format("{}{}   l: {} -> {}   O[{},:] *= {}", first, exponent, number(l_old), number(l), row, factor),
           fmt::format("alpha = {}   l: {} -> {}   O *= {}", exponent, number(l_old), number(l), factor));
       break;
     }
@@ -157,6 +196,12 @@ FormulaLine formula_line(const StageData& data, std::int64_t row, std::int64_t k
     }
     case TraceStage::softmax: {
       line.nan = any_nan(s.P, r);
+      if (data.schedule->recipe().guard != Guard::none && l == 0) {
+        say(fmt::format("no visible key: the guard leaves P[{},:] = {}, l = 0", row,
+                        number(s.P.empty() ? 0 : s.P.at(r, c))),
+            "no visible key: P = 0");
+        break;
+      }
       say(fmt::format("P[{},:] = exp(S - m) / l   with m = {}, l = {}", row, number(m), number(l)),
           fmt::format("P = exp(S - {}) / {}", number(m), number(l)));
       break;
@@ -164,6 +209,13 @@ FormulaLine formula_line(const StageData& data, std::int64_t row, std::int64_t k
     case TraceStage::finish: {
       const double lse = handed_out(data.lse, at(s.LSE, r));
       line.nan = std::isnan(lse) || any_nan(s.O, r);
+      if (data.schedule->recipe().guard != Guard::none && l == 0) {
+        const std::string O = s.O.empty() ? "" : fmt::format("O[{}, 0] = {}, ", row, number(s.O.at(r, 0)));
+        say(fmt::format("no visible key in the whole row, empty row {}: {}LSE = {}",
+                        name(data.schedule->recipe().empty_row), O, number(lse)),
+            fmt::format("no visible key: LSE = {}", number(lse)));
+        break;
+      }
       const bool divides = data.schedule->recipe().normalised() == Normalise::end &&
                            data.schedule->recipe().defect != Defect::no_final_divide;
       const std::string numbers =

@@ -14,8 +14,9 @@ struct FormulaLine {
   bool nan = false;                // a NaN is in it
 };
 
-// The query row whose numbers are shown: the pointed one if it is on the chip, else the first pinned one
-// that is, else the first one rescaled or NaN in this tile, else the block's first; -1: no rows on the chip.
+// The query row whose numbers are shown: the pointed one if it is on the chip, else the one that was
+// searched for, else the first pinned one that is, else the first one rescaled or NaN in this tile, else the block's
+// first; -1: no rows on the chip.
 std::int64_t focus_row(const StageData& data, std::int64_t pointed_row);
 
 // key: the pointed key (column), or -1.

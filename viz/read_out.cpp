@@ -82,9 +82,10 @@ std::string tile_text(const StageData& data, std::int64_t i, std::int64_t j) {
   const char* sees = kind == TileClass::full      ? "all keys visible"
                      : kind == TileClass::partial ? "some keys visible"
                                                   : "no key visible";
-  text += schedule.visited(head, i, j) ? fmt::format("\n{}", sees) : fmt::format("\n{}: skipped", sees);
+  const bool skipped = !schedule.visited(head, i, j) && schedule.recipe().algorithm != Algorithm::standard;
+  text += fmt::format("\n{}{}", sees, skipped ? ": skipped" : "");
   const MapCell* cell = map_cell(data.map.get(), i, j);
-  if (!cell || std::isnan(cell->largest_score)) return schedule.visited(head, i, j) ? text + "\nnot scanned yet" : text;
+  if (!cell || std::isnan(cell->largest_score)) return skipped ? text : text + "\nnot scanned yet";
   if (data.map->scale_i > 1 || data.map->scale_j > 1)
     text += fmt::format("\nof {} x {} tiles here:", data.map->scale_i, data.map->scale_j);
   return text + fmt::format("\nlargest score {}\nrescaled rows {}\nsoftmax mass {}\nNaN cells {}",

@@ -128,6 +128,12 @@ void draw_tooltip(Painter& p, const std::string& text, Point pointer, float widt
     p.text({x + 12, y + 7 + 21 * static_cast<float>(n), w - 22, 21}, n == 0 ? p.label(t.ink) : p.body(t.ink), lines[n]);
 }
 
+Rect notice_room(const Layout& l, bool two) {
+  const Rect wide{l.memory.x + kPad, l.memory.y, l.chip.right() - l.memory.x - 2 * kPad, l.memory.h - 6};
+  const Rect gap{l.memory.x + kPad, l.memory.y, l.chip.x - l.memory.x - 2 * kPad, l.memory.h - 54};
+  return two ? wide : gap;
+}
+
 void draw_message(Painter& p, const std::string& message, const Rect& main) {
   const Theme& t = p.colours;
   const float w = std::min(p.width(message, p.label(t.ink)) + 32, main.w - 80);
@@ -142,6 +148,12 @@ float unit_of(float width, float height, float scale) {
   const float fit = std::min(width / 1280, height / 720);
   const float least = 0.86f * scale;  // text stays readable on a small window; the layout gives up space instead
   return std::floor(std::max(fit, least) * 16 + 0.001f) / 16;
+}
+
+Rect notice_place(float width, float height, float scale, bool two) {
+  const float unit = unit_of(width, height, scale);
+  const Rect room = notice_room(lay_out(width / unit, height / unit), two);
+  return {room.x * unit, room.y * unit, room.w * unit, room.h * unit};
 }
 
 std::pair<std::int64_t, std::int64_t> head_steps(const Schedule& schedule, std::int64_t head) {
@@ -202,18 +214,25 @@ void draw_header(Painter& p, const SceneContext& c, const Rect& r) {
             p.text({r.x, r.y, r.w * 0.4f, r.h}, {kTitle, Face::bold, t.ink, Align::left, false},
                    label(c.recipe().algorithm)) +
             12;
-  const float stages = draw_stages(p, c, r, x + 150);
+  // An order that is not the usual one decides what is seen here: it stays longest.
+  const bool unusual = c.recipe().algorithm != Algorithm::standard && c.recipe().order != Order::forward;
+  const std::string order = loop_order(c.recipe());
+  const TextStyle order_style = p.body(unusual ? t.ink : t.dim);
+  const float order_w = unusual ? p.width(order, order_style) + 18 : 0;
   const auto block = [](const char* letter, std::int64_t n, std::int64_t all) {
     return n < 0 ? std::string{} : fmt::format("{} = {} of {}", letter, n, all);
   };
   const std::string i = block("i", s.i, schedule.Tr()), j = block("j", s.j, schedule.Tc());
   const std::string place = i + (i.empty() || j.empty() ? "" : "   ") + j;
-  const float room = stages - 14 - x;
   const auto number_style = p.number(t.ink);
+  const float stages =
+      draw_stages(p, c, r, x + order_w + std::max(150.f, unusual ? p.width(place, number_style) + 15 : 0));
+  const float room = stages - 14 - x;
   const float place_w = std::min(p.width(place, number_style) + 1, room);
-  const std::string order = loop_order(c.recipe());
-  if (room - place_w > 30 && p.width(order, p.body(t.dim)) < room - place_w - 18)
-    x += p.text({x, r.y, room - place_w - 14, r.h}, p.body(t.dim), order) + 18;
+  if (unusual)
+    x += p.text({x, r.y, room, r.h}, order_style, {order, "reverse"}) + 18;
+  else if (room - place_w > 30 && p.width(order, order_style) < room - place_w - 18)
+    x += p.text({x, r.y, room - place_w - 14, r.h}, order_style, order) + 18;
   p.text({x, r.y, stages - 14 - x, r.h}, number_style, {place, i, ""});
 }
 
@@ -229,13 +248,17 @@ void draw_formula(Painter& p, const SceneContext& c, const Rect& r) {
     if (buffer == ChipBuffer::V) key = s.col0 + pointed.row;
   }
   p.scene.focus_row = focus_row(c.data, row_of(c.data, pointed));
-  const FormulaLine line = formula_line(c.data, p.scene.focus_row, key);
+  FormulaLine line = formula_line(c.data, p.scene.focus_row, key);
+  if (c.data.beside)
+    for (std::string& text : line.texts) text = "left: " + text;
   const Rect upper{r.x + kPad, r.y + 5, r.w - 2 * kPad, 28}, lower{r.x + kPad, r.y + 34, r.w - 2 * kPad, 22};
   const TextStyle style{kNumber, Face::mono, line.nan ? t.nan : t.amber, Align::left, true};
   const auto fit = std::find_if(line.texts.begin(), line.texts.end(),
                                 [&](const std::string& one) { return p.width(one, style) <= upper.w; });
   if (!line.texts.empty()) p.text(upper, style, fit == line.texts.end() ? line.texts.back() : *fit);
-  const auto checks = check_line(c.data);
+  auto checks = check_line(c.data);
+  if (c.data.beside)
+    for (std::string& text : checks) text = "left: " + text;
   const auto check = std::find_if(checks.begin(), checks.end(),
                                   [&](const std::string& one) { return p.width(one, p.body(t.dim)) <= lower.w; });
   if (!checks.empty())

@@ -139,6 +139,10 @@ float unit_of(float width, float height, float scale);
 
 const char* convention_name(int index);  // "causal", ...: what a Hit of Target::convention is about
 
+// Where a few lines may lie over the stage for a while and hide the least: over what is written at the foot of HBM and
+// of the gap beside it, with two recipes at the foot of the chips. In pixels; they grow upwards from its lower edge.
+Rect notice_place(float width, float height, float scale, bool two);
+
 // The steps [first, last] of one head, as state numbers.
 std::pair<std::int64_t, std::int64_t> head_steps(const Schedule& schedule, std::int64_t head);
 

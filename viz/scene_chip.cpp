@@ -240,6 +240,13 @@ void draw_name(Painter& p, const Named& n, Colour ink) {
          n.detail);
 }
 
+// All of a block's buffers: what the two lists at the bottom add up to.
+std::int64_t all_bytes(const OnChip& chip) {
+  std::int64_t sum = 0;
+  for (const OnChip::BufferInfo& b : chip.buffers) sum += b.bytes;
+  return sum;
+}
+
 // "Q 8, K 8, V 8 KiB"; the three columns of numbers together.
 std::string buffer_list(const OnChip& chip, bool registers) {
   std::int64_t largest = 0, columns = 0;
@@ -309,7 +316,8 @@ void draw_chip(Painter& p, const SceneContext& c, const Rect& r) {
   const TextStyle title_style{kNumber, Face::bold, t.ink, Align::left, false};
   const float title =
       !c.heading.empty()
-          ? p.text({head.x, head.y, head.w - 80, head.h}, {kLabel, Face::bold, t.ink, Align::left, false}, c.heading)
+          ? p.text({head.x, head.y, head.w - 80, head.h}, {kLabel, Face::bold, t.ink, Align::left, false},
+                   (c.side == 0 ? "left: " : "right: ") + c.heading)
       : budgeted && head.w < 640
           ? p.text(head, title_style, "On chip")
           : p.text({head.x, head.y, head.w * 0.45f, head.h}, title_style, {"On chip, one block", "On chip"});
@@ -320,7 +328,7 @@ void draw_chip(Painter& p, const SceneContext& c, const Rect& r) {
   // Bytes against the budget.
   const bool standard = c.recipe().algorithm == Algorithm::standard;
   const Rect right{head.x + title + 16, head.y, head.w - title - 16, head.h};
-  const std::int64_t used = c.data.on_chip.total();
+  const std::int64_t used = all_bytes(c.data.on_chip);
   if (standard) {
     p.text(right, p.body(t.dim, Align::right), {"idealised, no SRAM budget", "no SRAM budget"});
   } else if (c.recipe().sram) {

@@ -142,6 +142,7 @@ void draw_scores(Painter& p, const SceneContext& c, const Rect& area) {
   const Shape shape = c.data.problem->shape();
   const bool stored = c.recipe().algorithm == Algorithm::standard;
   const std::int64_t size = shape.Nq * shape.Nk * size_of(shape.type);
+  const std::string a_head = shape.heads > 1 ? " a head" : "";
   const auto [rows_S, rows_P] = stored_scores(c);
   const float half = (area.w - kGap) / 2;
   for (int n = 0; n < 2; ++n) {
@@ -158,7 +159,7 @@ void draw_scores(Painter& p, const SceneContext& c, const Rect& area) {
       p.text({slot.x, y, slot.w, 24}, {kTitle, Face::bold, t.faint, Align::centre, false}, n == 0 ? "S" : "P");
       p.text({slot.x + 4, y + 25, slot.w - 8, 18}, p.body(t.dim, Align::centre), {"never stored", "not kept"});
       p.text({slot.x + 4, y + 45, slot.w - 8, 18}, p.body(t.dim, Align::centre),
-             {"would be " + bytes(size), bytes(size)});
+             {"would be " + bytes(size) + a_head, bytes(size) + a_head, bytes(size)});
       continue;
     }
     const float aspect = static_cast<float>(shape.Nk) / static_cast<float>(shape.Nq);
@@ -173,7 +174,7 @@ void draw_scores(Painter& p, const SceneContext& c, const Rect& area) {
       const Rect tile = tile_rect(r, shape.Nq, c.state().row0, c.state().rows);
       p.box({tile.x - 1, tile.y - 1, tile.w + 2, tile.h + 2}, {0, 0, 0, 0}, t.amber, 0, 1.5f);
     }
-    p.text({slot.x, slot.bottom() - 18, slot.w, 18}, p.body(t.dim, Align::centre), bytes(size));
+    p.text({slot.x, slot.bottom() - 18, slot.w, 18}, p.body(t.dim, Align::centre), {bytes(size) + a_head, bytes(size)});
     p.scene.hbm.push_back({operand, p.pixels(r), shape.Nq, shape.Nk});
     Hit hit;
     hit.target = Target::hbm_tile, hit.what = static_cast<int>(operand);
@@ -191,10 +192,10 @@ void draw_footprint(Painter& p, const SceneContext& c, const Rect& r) {
   const bool stored = c.recipe().algorithm == Algorithm::standard;
   const std::int64_t all = f.total() + (stored ? 0 : scores);
   if (all <= 0) return;
-  const std::string heads = shape.heads > 1 ? fmt::format(", {} heads", shape.heads) : "";
+  const std::string heads = shape.heads > 1 ? fmt::format("all {} heads: ", shape.heads) : "in HBM ";
+  const std::string instead = stored ? "" : ", not " + bytes(all);
   p.text({r.x, r.y, r.w, 18}, p.body(t.dim),
-         {fmt::format("in HBM {}{}", bytes(f.total()), heads) + (stored ? "" : ", not " + bytes(all)),
-          "in HBM " + bytes(f.total()) + (stored ? heads : ", not " + bytes(all)), "in HBM " + bytes(f.total())});
+         {heads + bytes(f.total()) + instead, heads + bytes(f.total()), bytes(f.total())});
   const Rect bar{r.x, r.y + 22, r.w, 12};
   p.box(bar, {0, 0, 0, 0}, t.faint, 0, 1, true);
   float x = bar.x;
@@ -217,9 +218,16 @@ void draw_memory(Painter& p, const SceneContext& c, const Rect& r) {
   const float title = p.text(head, {kNumber, Face::bold, t.ink, Align::left, false}, "HBM");
   if (!c.ready()) return;
   const Shape shape = c.data.problem->shape();
-  const std::string head_name = shape.heads > 1 ? fmt::format(", head {} of {}", c.state().head, shape.heads) : "";
-  p.text({head.x + title + 10, head.y, head.w - title - 10, head.h}, p.body(t.dim, Align::right),
-         {c.data.title + head_name, c.data.title});
+  // A name too long for its place is cut; the head is not.
+  const Rect about{head.x + title + 10, head.y, head.w - title - 10, head.h};
+  const TextStyle about_style = p.body(t.dim, Align::right);
+  const std::string head_name = shape.heads > 1 ? fmt::format("head {} of {}", c.state().head, shape.heads) : "";
+  const float head_w = head_name.empty() ? 0 : p.width(head_name, about_style);
+  const float name_w = about.w - (head_name.empty() ? 0 : head_w + p.width(", ", about_style));
+  if (!head_name.empty()) p.text(about, about_style, {head_name, fmt::format("head {}", c.state().head)});
+  if (name_w > 30)
+    p.text({about.x, about.y, name_w + (head_name.empty() ? 0 : p.width(",", about_style)), about.h}, about_style,
+           c.data.title + (head_name.empty() ? "" : ","));
 
   const Algorithm algorithm = c.recipe().algorithm;
   std::vector<Column> columns = {{Operand::Q, shape.Nq, shape.d},
@@ -265,13 +273,13 @@ void draw_memory(Painter& p, const SceneContext& c, const Rect& r) {
 
   const std::int64_t q = shape.Nq * shape.d * size_of(shape.type);
   const bool same = shape.Nq == shape.Nk && shape.d == shape.dv;
-  const std::string dtype{name(shape.type)};
+  const std::string dtype{name(shape.type)}, each = shape.heads > 1 ? "a head" : "each";
   const Rect sizes{left, y + tensors_h + 4, wide, 20};
   const std::string all = fmt::format("Nq {}, Nk {}, d {}", shape.Nq, shape.Nk, shape.d);
   if (same)
     p.text(sizes, p.body(t.dim),
-           {fmt::format("{} x {} {}, {} each", shape.Nq, shape.d, dtype, bytes(q)),
-            fmt::format("{} x {}, {}", shape.Nq, shape.d, bytes(q)), bytes(q)});
+           {fmt::format("{} x {} {}, {} {}", shape.Nq, shape.d, dtype, bytes(q), each),
+            fmt::format("{} x {}, {} {}", shape.Nq, shape.d, bytes(q), each), bytes(q) + " " + each});
   else
     p.text(sizes, p.body(t.dim),
            {fmt::format("{}, dv {} {}", all, shape.dv, dtype), fmt::format("{}, dv {}", all, shape.dv), all});

@@ -45,36 +45,36 @@ std::vector<Block> outer_blocks(const Schedule& schedule, const TraceState& s, s
 
 constexpr int kLse = 4;  // the convention behind the four of conventions_of
 
-// One convention that has another side, and the word in the conventions line that names it.
+// One convention that has another side, in the words of the conventions line.
 struct Convention {
-  const char* which;
+  int index;  // of convention_name
   std::string text;
 };
 
-std::vector<Convention> conventions_of(const SceneContext& c) {
-  const Recipe& recipe = c.recipe();
-  const Mask& mask = c.data.problem->mask;
+// The parts of the engine's line that can be switched here, and what else it says.
+struct Conventions {
   std::vector<Convention> list;
-  list.push_back({"causal", mask.causal == Causal::none ? "not causal" : fmt::format("causal {}", name(mask.causal))});
-  list.push_back({"skip", fmt::format("skip {}", name(recipe.skip))});
-  list.push_back({"guard", fmt::format("guard {}", name(recipe.guard))});
-  list.push_back({"empty-row", fmt::format("empty row {}", name(recipe.empty_row))});
-  return list;
-}
-
-// What the engine's line says beyond the four that can be switched here.
-std::string other_conventions(const StageData& data, const std::vector<Convention>& shown) {
   std::string rest;
-  for (std::size_t at = 0; at < data.conventions.size();) {
-    const std::size_t end = std::min(data.conventions.find(", ", at), data.conventions.size());
-    const std::string part = data.conventions.substr(at, end - at);
-    const bool known = std::any_of(shown.begin(), shown.end(), [&part](const Convention& one) {
-      return part == one.text || part.starts_with(one.text.substr(0, one.text.rfind(' ')));
-    });
-    if (!known && part != "no mask") rest += (rest.empty() ? "" : ", ") + part;
+};
+Conventions conventions_of(const SceneContext& c) {
+  const std::string line = c.data.conventions;
+  static constexpr const char* starts[] = {"causal ", "skip ", "guard ", "empty row "};
+  Conventions found;
+  if (c.data.problem->mask.causal == Causal::none) found.list.push_back({0, "not causal"});
+  for (std::size_t at = 0; at < line.size();) {
+    const std::size_t end = std::min(line.find(", ", at), line.size());
+    const std::string part = line.substr(at, end - at);
     at = end + 2;
+    const auto start =
+        std::find_if(std::begin(starts), std::end(starts), [&part](const char* one) { return part.starts_with(one); });
+    if (start != std::end(starts))
+      found.list.push_back({static_cast<int>(start - std::begin(starts)), part});
+    else if (part != "no mask")
+      found.rest += (found.rest.empty() ? "" : ", ") + part;
   }
-  return rest;
+  std::stable_sort(found.list.begin(), found.list.end(),
+                   [](const Convention& x, const Convention& y) { return x.index < y.index; });
+  return found;
 }
 
 // Buttons in a row from r's left edge; returns where they end.
@@ -89,8 +89,8 @@ float draw_conventions(Painter& p, const std::vector<Convention>& list, const st
     p.box(button, t.raised, risky ? t.amber : t.line, 5);
     p.text({x + 8, r.y, w - 15, r.h}, p.body(risky ? t.amber : t.ink), list[n].text);
     Hit hit;
-    hit.target = Target::convention, hit.what = static_cast<int>(n);
-    p.hit(button, hit);
+    hit.target = Target::convention, hit.what = list[n].index;
+    if (list[n].text != "empty row as computed") p.hit(button, hit);  // without a guard there is no other
     x += w + 6;
   }
   const Colour ink = rest.find("DEFECT") == rest.npos ? t.dim : t.amber;
@@ -124,7 +124,8 @@ void draw_run(Painter& p, const SceneContext& c, const Rect& r) {
   if (!c.ready()) return;
   const TraceState& s = c.state();
   const Rect head{r.x + kPad, r.y + 6, r.w - 2 * kPad, 26};
-  const float step = p.text(head, p.number(t.ink), fmt::format("step {} of {}", count(s.K), count(s.steps)));
+  const float step = p.text(head, p.number(t.ink),
+                            fmt::format("{}step {} of {}", c.data.beside ? "left: " : "", count(s.K), count(s.steps)));
 
   // The legend of the strip, with the totals so far.
   const ScanTotals& totals = c.data.totals;
@@ -147,8 +148,7 @@ void draw_run(Painter& p, const SceneContext& c, const Rect& r) {
   }
 
   // The conventions in the same line where they fit, else in one of their own.
-  const auto conventions = conventions_of(c);
-  const std::string rest = other_conventions(c.data, conventions);
+  const auto [conventions, rest] = conventions_of(c);
   float buttons = p.width(rest, p.body(t.dim)) + 10;
   for (const Convention& one : conventions) buttons += p.width(one.text, p.body(t.ink)) + 22;
   const float from = head.x + step + 24;

@@ -69,9 +69,10 @@ float draw_legend(Painter& p, const SceneContext& c, float x, float y, float w) 
     int mark;  // 1: hatched, -1: diagonal
   };
   const Colour sample = lut(palette_of(mode), c.options.dark)[180], none{0, 0, 0, 0};
+  const bool visits_all = c.recipe().algorithm == Algorithm::standard || c.recipe().skip == Skip::none;
   std::vector<Entry> entries = {{none, t.amber, "now", 0},
                                 {mix(t.panel, sample, 0.4), none, "to come", 0},
-                                {t.masked, none, "skipped", 1},
+                                {visits_all ? t.raised : t.masked, none, visits_all ? "masked" : "skipped", 1},
                                 {sample, none, "partial", -1}};
   if (!c.data.totals.complete) entries.push_back({t.raised, t.masked_hatch, "not reached", 0});
   float at = x;
@@ -87,7 +88,7 @@ float draw_legend(Painter& p, const SceneContext& c, float x, float y, float w) 
   return y + 22;
 }
 
-// One quantity as a bar with its words on it: so far solid, in total lighter.
+// One quantity of the whole run as a bar with its words on it; the part that has been moved so far is solid.
 void bar(Painter& p, const Rect& r, const char* name, std::int64_t so_far, std::int64_t total, std::int64_t whole,
          Colour colour) {
   const Theme& t = p.colours;
@@ -97,8 +98,8 @@ void bar(Painter& p, const Rect& r, const char* name, std::int64_t so_far, std::
   };
   p.box(track, t.well);
   p.box({track.x, track.y, std::max(1.f, w(total)), track.h}, mix(t.well, colour, 0.22));
-  p.box({track.x, track.y, std::max(2.f, w(so_far)), track.h}, mix(t.well, colour, 0.62));
-  const std::string value = elements(so_far);
+  if (so_far > 0) p.box({track.x, track.y, std::max(2.f, w(so_far)), track.h}, mix(t.well, colour, 0.62));
+  const std::string value = elements(total);
   const float right = p.width(value, p.body(t.ink));
   p.text({r.right() - right - 7, r.y, right + 1, r.h - 1}, p.body(t.ink, Align::right), value);
   p.text({r.x + 6, r.y, r.w - right - 18, r.h - 1}, p.body(t.ink), name);
@@ -114,30 +115,34 @@ void draw_traffic(Painter& p, const SceneContext& c, const Rect& r) {
     return place;
   };
   const auto fits = [&](float h) { return y + h <= r.bottom() + 0.5f; };
-  p.text(row(22), p.label(t.ink), {"HBM traffic so far", "HBM traffic"});
-  const std::string so_far = bytes(d.traffic_so_far.bytes.total().total()),
-                    all = bytes(d.traffic_total.bytes.total().total());
-  if (fits(26)) {
-    const Rect place = row(26);
-    const float used = p.text(place, p.number(t.ink), {so_far + " of " + all, so_far});
-    p.text({place.x + used + 8, place.y, place.w - used - 8, place.h}, p.body(t.dim, Align::right), {"counted", ""});
-  }
   const std::int64_t run_so_far = d.traffic_so_far.elements.total().total(),
                      run = d.traffic_total.elements.total().total();
+  const std::string so_far = elements(run_so_far), all = elements(run);
+  const Rect heading = row(22);
+  const float title = p.text(heading, p.label(t.ink), {"HBM traffic"});
+  p.text({heading.x + title + 8, heading.y, heading.w - title - 8, heading.h}, p.body(t.dim, Align::right),
+         {d.beside ? "elements, left" : "elements", ""});
+  if (fits(24)) {
+    const Rect place = row(24);
+    const float used = p.text(place, p.number(t.ink), {so_far + " of " + all, so_far});
+    p.text({place.x + used + 8, place.y, place.w - used - 8, place.h}, p.body(t.dim, Align::right),
+           {"so far, counted", "so far", ""});
+  }
+  if (fits(20)) p.text(row(20), p.body(t.dim), {"whole run (solid: so far)", "whole run"});
   const std::int64_t floor = d.minimum.elements.total();
   const std::int64_t whole = std::max({d.standard_elements_total, run, floor});
   if (fits(22))
     bar(p, row(22), "standard, formula", d.standard_elements_so_far, d.standard_elements_total, whole, t.dim);
   if (fits(22)) bar(p, row(22), "this run, counted", run_so_far, run, whole, t.key);
-  if (fits(22)) bar(p, row(22), "I/O minimum, bound", floor, floor, whole, t.query);
+  if (fits(22)) bar(p, row(22), "I/O minimum, bound", 0, floor, whole, t.query);
   if (fits(20)) {
     const Rect place = row(20);
     if (d.formula.elements) {
       const bool equal = d.formula.elements->total() == run;
       const std::string same = equal ? "=" : "is not";
       p.text(place, p.body(equal ? t.good : t.nan),
-             {fmt::format("total: formula {} counted {}", same, count(run)),
-              fmt::format("formula {} {}", same, count(run)), equal ? "formula = counted" : "formula differs"});
+             {fmt::format("formula {} counted {}", same, count(run)), fmt::format("formula {} {}", same, count(run)),
+              equal ? "formula = counted" : "formula differs"});
     } else {
       p.text(place, p.body(t.dim), {"no formula: " + d.formula.reason, "no formula"});
     }
@@ -159,12 +164,13 @@ void draw_tiles(Painter& p, const SceneContext& c, const Rect& r) {
   if (!c.ready()) return;
   const Schedule& schedule = *c.data.schedule;
   const std::int64_t Tr = schedule.Tr(), Tc = schedule.Tc();
-  const float title = p.text(head, {kNumber, Face::bold, t.ink, Align::left, false}, "Tiles");
+  const float title =
+      p.text(head, {kNumber, Face::bold, t.ink, Align::left, false}, c.data.beside ? "Tiles, left" : "Tiles");
   p.text({head.x + title + 8, head.y, head.w - title - 8, head.h}, p.number(t.dim, Align::right),
          {fmt::format("{} x {}", count(Tr), count(Tc)), ""});
   float y = draw_switch(p, c, {head.x, head.bottom() + 4, head.w, 24}) + 8;
 
-  constexpr float kTraffic = 162, kLegend = 64;
+  constexpr float kTraffic = 180, kLegend = 64;
   const bool legend = r.bottom() - y > 90 + kLegend + 110;
   const float traffic = std::clamp(r.bottom() - y - 90 - (legend ? kLegend : 0), 48.f, kTraffic);
   const float space = r.bottom() - 8 - traffic - (legend ? kLegend : 0) - y - 6;

@@ -43,6 +43,7 @@ struct StageData {
   std::optional<RowCheck> check;  // of the row under the pointer or the first pinned row
   std::int64_t check_row = -1;
   std::vector<std::int64_t> pinned_rows;  // query rows followed across steps
+  std::int64_t found_row = -1;            // that the last search is about, while it is on the chip
   std::string title;                      // problem name
   std::string conventions;                // one line, always visible
   LseConvention lse;                      // in which LSE is written

@@ -12,7 +12,9 @@ std::int64_t edge(std::int64_t texel, std::int64_t tiles, int texels) { return t
 
 TileLook look_of(const Schedule& schedule, std::int64_t head, std::int64_t i, std::int64_t j) {
   const TileClass kind = schedule.tile_class(head, i, j);
-  if (!schedule.visited(head, i, j)) return TileLook::skipped;
+  // Standard attention leaves nothing out, whatever its mask hides.
+  if (!schedule.visited(head, i, j))
+    return schedule.recipe().algorithm == Algorithm::standard ? TileLook::no_key : TileLook::skipped;
   return kind == TileClass::full ? TileLook::full : kind == TileClass::partial ? TileLook::partial : TileLook::no_key;
 }
 

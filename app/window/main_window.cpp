@@ -97,11 +97,16 @@ MainWindow::MainWindow(const std::filesystem::path& file)
 
   connect(stage_, &StageWidget::command, this, &MainWindow::on_stage);
   connect(stage_, &StageWidget::unavailable, this,
-          [this](const QString& reason) { notice("The stage cannot be drawn: " + reason); });
+          [this](const QString& reason) { fail("The stage cannot be drawn: " + reason); });
   connect(stage_, &StageWidget::shared_changed, this, &MainWindow::show_stepping);
   connect(transport_, &TransportBar::change, this, &MainWindow::apply);
   connect(palette_, &CommandPalette::change, this, &MainWindow::apply);
   connect(overlay_, &OverlayBar::dismissed, this, &MainWindow::escape);
+  connect(overlay_, &OverlayBar::passed, this, [this] {
+    notice_.clear();
+    document_.clear_message();
+    show_messages();
+  });
   connect(overlay_, &OverlayBar::cancelled, this, [this] {
     saving_.cancel();
     apply([](Document& document) { document.cancel_job(); });
@@ -217,13 +222,19 @@ bool MainWindow::idle() const {
 }
 
 void MainWindow::notice(const QString& message) {
-  notice_ = message;
+  notice_ = message, notice_passes_ = true;
+  show_messages();
+}
+
+void MainWindow::fail(const QString& message) {
+  notice_ = message, notice_passes_ = false;
   show_messages();
 }
 
 void MainWindow::show_messages() {
   const QString message = notice_.isEmpty() ? text(document_.message()) : notice_;
-  overlay_->show_message(message);
+  overlay_->set_two(document_.beside().has_value());
+  overlay_->show_message(message, notice_.isEmpty() ? document_.message_passes() : notice_passes_);
   if (!message.isEmpty() && message != logged_) log_->add(message);
   logged_ = message;
   const JobStatus job = document_.job();

@@ -44,9 +44,10 @@ class MainWindow : public QMainWindow {
   void apply(const Change& change);               // a command of the person
   void apply_when_planned(const Change& change);  // what follows it, unless another command comes first
   void open_path(const std::filesystem::path& path, bool ask = false);
-  void notice(const QString& message);
-  QString message() const;  // what the person sees; empty: nothing
-  bool idle() const;        // nothing is searched, opened or looked into
+  void notice(const QString& message);  // passes by itself
+  void fail(const QString& message);    // stays until it is dismissed, or something else is done
+  QString message() const;              // what the person sees; empty: nothing
+  bool idle() const;                    // nothing is searched, opened or looked into
   const ParityCheck& parity_check() const { return parity_; }
   bool gpus_known() const { return !looking_.running(); }
   void save_session_file(const std::filesystem::path& path, const std::function<void()>& then = {});
@@ -159,6 +160,7 @@ class MainWindow : public QMainWindow {
   bool first_start_ = false;
 
   QString notice_, logged_, mask_logged_;
+  bool notice_passes_ = true;
   std::string document_message_;
   std::vector<Origin> origins_;  // which files the tensors came from, for undo and the session
   std::optional<ProblemFiles> opening_;

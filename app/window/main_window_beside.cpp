@@ -50,12 +50,15 @@ void MainWindow::make_beside_actions() {
                });
   actions_.add("beside.off", "Beside", "Only &one recipe", "Shift+B", "", [this] { set_beside({}); });
   const auto go = [this](const QString& id, const QString& title, const QString& keys, bool forward) {
-    actions_.add(id, "Go", title, keys, "Where a row first differs between the two recipes", [this, forward] {
-      play(false);
-      if (!document_.beside())
-        return notice("There is no second recipe: Beside > Keep this recipe beside, or another of that menu.");
-      apply([forward](Document& document) { document.find_difference(forward); });
-    });
+    actions_.add(
+        id, "Go", title, keys,
+        "Where the next row begins to differ between the two recipes: each row once, in the first array that shows it",
+        [this, forward] {
+          play(false);
+          if (!document_.beside())
+            return notice("There is no second recipe: Beside > Keep this recipe beside, or another of that menu.");
+          apply([forward](Document& document) { document.find_difference(forward); });
+        });
   };
   go("go.next_difference", "Next &difference", "D", true);
   go("go.previous_difference", "Previous difference", "Shift+D", false);

@@ -54,7 +54,7 @@ void MainWindow::open_path(const std::filesystem::path& path, bool ask) {
         connect(dialog, &QDialog::accepted, this, [this, dialog] { open_files(dialog->files()); });
         dialog->open();
       },
-      [this](const QString& why) { notice(why); });
+      [this](const QString& why) { fail(why); });
 }
 
 // The same files with rows and heads exchanged.
@@ -129,8 +129,8 @@ void MainWindow::save_picture(QSize size) {
   settings_.setValue("files/pictures", QFileInfo(path).path());
   const QImage image = stage_->picture(size);
   exporting_.start([image, path](const std::stop_token&) { return !image.isNull() && image.save(path); },
-                   [this, path](bool saved) { notice((saved ? "Saved " : "Could not write ") + path); },
-                   [this](const QString& why) { notice(why); });
+                   [this, path](bool saved) { saved ? notice("Saved " + path) : fail("Could not write " + path); },
+                   [this](const QString& why) { fail(why); });
 }
 
 void MainWindow::export_result() {
@@ -148,7 +148,7 @@ void MainWindow::export_result() {
         write_npz(path.toStdString(), arrays);
         return true;
       },
-      [this, path](bool) { notice("Saved " + path); }, [this](const QString& why) { notice(why); });
+      [this, path](bool) { notice("Saved " + path); }, [this](const QString& why) { fail(why); });
 }
 
 QString MainWindow::place_as_text() const {

@@ -48,7 +48,7 @@ QDockWidget* MainWindow::add_dock(const QString& id, const QString& title, Panel
   connect(panel, &Panel::change, this, &MainWindow::apply);
   connect(panel, &Panel::then, this, &MainWindow::apply_when_planned);
   connect(panel, &Panel::ask, this, [this](const Change& request) { request(document_); });
-  connect(panel, &Panel::failed, this, &MainWindow::notice);
+  connect(panel, &Panel::failed, this, &MainWindow::fail);
   connect(panel, &Panel::why, this, &MainWindow::show_why);
   connect(dock, &QDockWidget::visibilityChanged, this, [this, panel = panel](bool visible) {
     if (visible && document_.problem()) panel->refresh(document_);

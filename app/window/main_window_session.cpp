@@ -112,7 +112,7 @@ void MainWindow::save_session_file(const std::filesystem::path& path, const std:
         refresh();
         if (then) then();
       },
-      [this](const QString& why) { notice(why); });
+      [this](const QString& why) { fail(why); });
 }
 
 void MainWindow::before_losing(const std::function<void()>& go_on) {

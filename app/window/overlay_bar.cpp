@@ -9,6 +9,7 @@
 #include <QVBoxLayout>
 
 #include "app/window/theme.h"
+#include "viz/scene.h"
 
 namespace flashscope::window {
 
@@ -57,6 +58,9 @@ OverlayBar::OverlayBar(QWidget* over) : QFrame(over) {
   job_delay_.setSingleShot(true);
   job_delay_.setInterval(200);
   connect(&job_delay_, &QTimer::timeout, this, [this] { job_row_->show(), place(); });
+  notice_time_.setSingleShot(true);
+  notice_time_.setInterval(5000);
+  connect(&notice_time_, &QTimer::timeout, this, &OverlayBar::passed);
   connect(close_, &QToolButton::clicked, this, &OverlayBar::dismissed);
   connect(cancel, &QPushButton::clicked, this, &OverlayBar::cancelled);
   over->installEventFilter(this);
@@ -65,8 +69,12 @@ OverlayBar::OverlayBar(QWidget* over) : QFrame(over) {
 
 QString OverlayBar::message() const { return message_row_->isHidden() ? QString() : message_->text(); }
 
-void OverlayBar::show_message(const QString& message) {
+void OverlayBar::show_message(const QString& message, bool passes) {
   if (message == this->message()) return;
+  if (passes && !message.isEmpty())
+    notice_time_.start();
+  else
+    notice_time_.stop();
   message_->setText(message);
   message_row_->setVisible(!message.isEmpty());
   place();
@@ -83,13 +91,24 @@ void OverlayBar::show_job(const QString& what, double fraction) {
   if (job_row_->isHidden() && !job_delay_.isActive()) job_delay_.start();
 }
 
+void OverlayBar::set_two(bool two) {
+  if (two == two_) return;
+  two_ = two;
+  place();
+}
+
 void OverlayBar::place() {
   setVisible(!message_row_->isHidden() || !job_row_->isHidden());
   if (isHidden()) return;
-  const int width = std::min(parentWidget()->width() - 24, 760);
+  const double ratio = devicePixelRatioF();
+  const auto pixels = [ratio](int length) { return static_cast<float>(length * ratio); };
+  const viz::Rect room = viz::notice_place(pixels(parentWidget()->width()), pixels(parentWidget()->height()),
+                                           static_cast<float>(ratio), two_);
+  const int left = qRound(room.x / ratio), width = std::min(qRound(room.w / ratio), 760);
   layout()->activate();
   const int height = layout()->hasHeightForWidth() ? layout()->totalHeightForWidth(width) : sizeHint().height();
-  setGeometry((parentWidget()->width() - width) / 2, 10, width, height);
+  setGeometry(left + (qRound(room.w / ratio) - width) / 2, std::max(0, qRound(room.bottom() / ratio) - height), width,
+              height);
   raise();
 }
 

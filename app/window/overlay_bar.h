@@ -1,5 +1,6 @@
-// The bars over the top of the stage that ask for nothing: the last message, and the job that runs with
-// its progress and a way to cancel it. They cover a little of the stage instead of moving it.
+// The bars over the stage that ask for nothing: the last message, and the job that runs with its progress and a way to
+// cancel it. They lie where they hide least (viz::notice_place) instead of moving the stage. A notice passes by itself,
+// an error stays until it is dismissed or the next thing is done.
 #pragma once
 
 #include <QFrame>
@@ -16,12 +17,15 @@ class OverlayBar : public QFrame {
 
  public:
   explicit OverlayBar(QWidget* over);
-  void show_message(const QString& message);            // empty: none
+  void show_message(const QString& message, bool passes);  // empty: none
+  void set_two(bool two);                                  // two recipes are on the stage
+  void set_notice_time(int milliseconds) { notice_time_.setInterval(milliseconds); }
   void show_job(const QString& what, double fraction);  // empty: none
   QString message() const;
 
  signals:
   void dismissed();
+  void passed();  // a notice has been shown long enough
   void cancelled();
 
  protected:
@@ -36,7 +40,9 @@ class OverlayBar : public QFrame {
   QLabel *message_, *job_;
   QProgressBar* progress_;
   QToolButton* close_;
-  QTimer job_delay_;  // a job that ends at once is not shown
+  QTimer job_delay_;    // a job that ends at once is not shown
+  QTimer notice_time_;  // how long a notice is shown
+  bool two_ = false;
 };
 
 }  // namespace flashscope::window

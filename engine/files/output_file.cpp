@@ -107,11 +107,14 @@ class OutputLoader {
     if (layout && width == 1) orders = {false, true};
     for (const bool nhd : orders)
       if (const auto lie = lies(dims, width, nhd)) return *lie;
-    std::string expected =
-        width == 1 ? shape_text(std::vector{shape_.heads, shape_.Nq}) + ": heads, Nq"
-                   : shape_text(std::vector{shape_.heads, shape_.Nq, width}) + ": heads, Nq, dv of the problem";
+    std::string expected;
+    if (width == 1)
+      expected = shape_text(std::vector{shape_.heads, shape_.Nq}) + ": heads, Nq";
+    else if (!layout || *layout == Layout::hnd)
+      expected = shape_text(std::vector{shape_.heads, shape_.Nq, width}) + ": heads, Nq, dv of the problem";
     if (width > 1 && (!layout || *layout == Layout::nhd))
-      expected += fmt::format("; or {} with --layout nhd", shape_text(std::vector{shape_.Nq, shape_.heads, width}));
+      expected += fmt::format("{}{}: Nq, heads, dv{}", layout ? "" : "; or ",
+                              shape_text(std::vector{shape_.Nq, shape_.heads, width}), layout ? " of the problem" : "");
     if (dims.size() == 4 && wanted_.batch >= dims[0])
       throw InputError(source.where(), fmt::format("{} batches", dims[0]),
                        fmt::format("batch {} to exist (--batch)", wanted_.batch));

@@ -281,11 +281,20 @@ class Explainer {
     if (std::isnan(tile.alpha)) link.twins.push_back(alpha_text(tile));
     if (c >= 0) link.formula = exp_text(tile, c);
   }
-  std::string alpha_text(const TileRow& tile) const {
-    return fmt::format("alpha[{}] = exp(m_old - m) = exp({} - {}) = {}", row_, term(tile.m_old), term(tile.m),
-                       number(tile.alpha));
+  // Under guard skip such a row keeps its state, whatever the exponents would be.
+  bool skipped(const TileRow& tile) const {
+    return recipe_.guard == Guard::skip &&
+           !any_visible(problem_.mask, limits_, head_, row_, tile.col0, tile.col0 + tile.cols);
   }
+  std::string alpha_formula(const TileRow& tile) const {
+    if (skipped(tile)) return "no visible key in this tile: skipped, alpha = " + number(tile.alpha);
+    if (recipe_.guard == Guard::clamp && tile.m == -kInf)
+      return fmt::format("exp({} - 0) = {}, m = -inf clamped to 0", term(tile.m_old), number(tile.alpha));
+    return fmt::format("exp(m_old - m) = exp({} - {}) = {}", term(tile.m_old), term(tile.m), number(tile.alpha));
+  }
+  std::string alpha_text(const TileRow& tile) const { return fmt::format("alpha[{}] = {}", row_, alpha_formula(tile)); }
   std::string exp_text(const TileRow& tile, std::int64_t c) const {
+    if (skipped(tile)) return "no visible key in this tile: skipped, P = " + number(tile.P[c]);
     return fmt::format("exp(S - {}) = exp({} - {}) = {}", subtracted_name(tile), term(tile.S[c]), term(tile.subtracted),
                        number(tile.P[c]));
   }
@@ -442,8 +451,7 @@ class Explainer {
   // ---- alpha, P, S
   void why_alpha(const TileRow& tile) {
     Link& link = add(CellKind::alpha, tile, Stage::rescale, tile.alpha);
-    link.formula =
-        fmt::format("exp(m_old - m) = exp({} - {}) = {}", term(tile.m_old), term(tile.m), number(tile.alpha));
+    link.formula = alpha_formula(tile);
     if (std::isnan(tile.alpha)) {
       result_.cause = Cause::inf_minus_inf, result_.stage = Stage::rescale;
       if (const std::int64_t c = made_infinite(problem_, recipe_, tile, tile.m); c >= 0) {
@@ -464,9 +472,10 @@ class Explainer {
   }
   void why_P(const TileRow& tile, std::int64_t c, bool of_largest = false) {
     Link& link = add(CellKind::P, tile, Stage::exponentials, tile.P[c], c);
-    link.formula = standard_ ? fmt::format("exp(S - m) / l = exp({} - {}) / {} = {}", term(tile.S[c]), term(tile.m),
-                                           term(tile.l), number(tile.P[c]))
-                             : exp_text(tile, c);
+    const bool guarded = recipe_.guard != Guard::none && tile.m == -kInf;
+    link.formula = standard_ && !guarded ? fmt::format("exp(S - m) / l = exp({} - {}) / {} = {}", term(tile.S[c]),
+                                                       term(tile.m), term(tile.l), number(tile.P[c]))
+                                         : exp_text(tile, c);
     if (std::isnan(tile.P[c])) {
       if (std::isnan(tile.alpha)) link.twins.push_back(alpha_text(tile));
       const auto birth = birth_of_nan(problem_, recipe_, tile, 0);

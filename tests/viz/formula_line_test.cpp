@@ -62,7 +62,7 @@ TEST(FormulaLine, EveryStageOfATile) {
 TEST(FormulaLine, TheDiagonalTileIsPartlyMasked) {
   const Lines lines;
   EXPECT_THAT(formula_line(lines.at(TraceStage::mask, 2, 2), 130, -1).texts.front(),
-              HasSubstr("3 of 64 keys of this tile are visible"));
+              HasSubstr("61 of 64 keys of this tile masked, their scores: -inf"));
 }
 
 TEST(FormulaLine, NaNIsTold) {

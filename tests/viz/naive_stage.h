@@ -284,7 +284,7 @@ inline StageData naive_stage(const Run& run, std::int64_t K, std::uint64_t versi
   data.problem = run.problem, data.schedule = run.schedule;
   data.state = std::make_shared<TraceState>(naive_state(run, K));
   data.title = run.problem->name;
-  data.conventions = "causal top-left, skip geometry, guard clamp, empty row 0, LSE natural";
+  data.conventions = conventions(run.schedule->recipe(), run.problem->mask);
   data.version = version;
   fill_traffic(data);
   fill_scan(data);

@@ -143,6 +143,7 @@ RowPanel::RowPanel(QWidget* parent) : Panel(parent), background_(this) {
   pick_layout->setContentsMargins(0, 0, 0, 0);
   row_ = new QSpinBox;
   row_->setPrefix("row ");
+  row_->setObjectName("picked_row");
   column_ = new QSpinBox;
   column_->setPrefix("V column ");
   for (QSpinBox* box : {row_, column_}) {
@@ -219,7 +220,10 @@ void RowPanel::chosen(int index) {
 void RowPanel::refresh(const Document& document) {
   const std::int64_t head = document.stage().state ? document.stage().state->head : 0;
   if (std::exchange(lse_, document.stage().lse) != document.stage().lse && !background_.running()) compute();
-  if (document.problem() == problem_ && head == head_) return;
+  // The row that a search has just found.
+  const bool found = document.stage().found_row >= 0 && document.stage().found_row != found_;
+  found_ = document.stage().found_row;
+  if (document.problem() == problem_ && head == head_ && !found) return;
   problem_ = document.problem();
   head_ = head;
   if (!problem_) return;
@@ -228,6 +232,7 @@ void RowPanel::refresh(const Document& document) {
     row_->setRange(0,
                    static_cast<int>(std::min<std::int64_t>(problem_->shape().Nq - 1, std::numeric_limits<int>::max())));
     column_->setRange(0, static_cast<int>(problem_->shape().dv - 1));
+    if (found) row_->setValue(static_cast<int>(found_));
   }
   pick();
 }

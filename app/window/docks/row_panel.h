@@ -44,7 +44,7 @@ class RowPanel : public Panel {
   RowDemo demo_;
   Background background_;
   std::shared_ptr<const Problem> problem_;
-  std::int64_t head_ = 0;
+  std::int64_t head_ = 0, found_ = -1;
   LseConvention lse_;
 };
 

@@ -292,8 +292,8 @@ void RunsPanel::look_for_nans(const RunPointer& run) {
   nans_of_ = run;
   nans_.reset(), nans_failed_.clear();
   looking_.cancel();
-  if (!run->problem || run->report().nan_row_count == 0) return;
-  looking_.start([run](const std::stop_token& stop) { return nans_of_run(run->problem, run->report(), 0, stop); },
+  if (!run->problem() || run->report().nan_row_count == 0) return;
+  looking_.start([run](const std::stop_token& stop) { return nans_of_run(run->problem(), run->report(), 0, stop); },
                  [this](RunNans nans) {
                    nans_ = std::move(nans);
                    compare();
@@ -310,7 +310,7 @@ QString RunsPanel::nan_html(const RunPointer& run, const Colours& c) const {
   if (report.nan_row_count == 0) return {};
   QString html = QString("<p style='margin:4px 0'><b style='color:%1'>%2 of %3 rows of O are NaN</b>")
                      .arg(c.nan.name(), grouped(report.nan_row_count), grouped(report.shape.heads * report.shape.Nq));
-  if (!run->problem) return html + " in this run of another problem</p>";
+  if (!run->problem()) return html + " in this run of another problem</p>";
   html += QString("<br><span style='color:%1'>%2</span>")
               .arg(c.dim.name(), nans_ && nans_of_ == run  ? text(flashscope::text(*nans_)).toHtmlEscaped()
                                  : !nans_failed_.isEmpty() ? nans_failed_.toHtmlEscaped()
@@ -338,7 +338,7 @@ QString RunsPanel::nan_html(const RunPointer& run, const Colours& c) const {
 
 void RunsPanel::ask_why(std::int64_t head, std::int64_t row) {
   const RunPointer run = shown_alone();
-  if (!run || !run->problem) return;
+  if (!run || !run->problem()) return;
   go_to(run);
   emit why(nan_cell(run->report(), head, row));
 }

@@ -161,9 +161,12 @@ QString operands(const viz::StageData& stage, const Colours& c) {
 
 QString chip(const viz::StageData& stage, const Colours& c) {
   Table table(c, {"", "bytes", "where"});
-  for (const auto& buffer : stage.on_chip.buffers)
+  std::int64_t total = 0;
+  for (const auto& buffer : stage.on_chip.buffers) {
     table.row({text(buffer.name), grouped(buffer.bytes), buffer.registers ? "registers" : "shared memory"});
-  table.row({"total", grouped(stage.on_chip.total()), ""}, true);
+    total += buffer.bytes;
+  }
+  table.row({"total", grouped(total), ""}, true);
   QString html = heading("On chip", "one thread block, formula", c) + table.html();
   const Recipe& recipe = stage.schedule->recipe();
   if (recipe.algorithm == Algorithm::standard)

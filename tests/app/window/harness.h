@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "app/window/main_window.h"
+#include "app/window/overlay_bar.h"
 #include "app/window/stage_widget.h"
 #include "viz/scene.h"
 
@@ -33,6 +34,7 @@ class WindowTest : public ::testing::Test {
   void start(const std::filesystem::path& file = {}, QSize size = {1280, 720}) {
     window_.reset();
     window_ = std::make_unique<MainWindow>(file);
+    find<OverlayBar>("overlay")->set_notice_time(3'600'000);  // tests read them, however slow the machine is
     window_->resize(size);
     window_->show();
     window_->activateWindow();
