@@ -262,15 +262,13 @@ __device__ inline void accumulate(State& s, const Scores& P, u32 v, u32 v_lane) 
 // Elsewhere finding it anew costs 4 % at d = 128.
 constexpr bool kFindAnew = MIN_BLOCKS > 1 || BR * BC >= 128 * 128;
 
-// The numbers of a block in the grid and of a thread in its block; where kFindAnew, read anew in every call.
+// The numbers of a block in the grid and of a thread in its block, read anew in every call.
 __device__ inline int this_block() {
-  if constexpr (!kFindAnew) return blockIdx.x;
   int n;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(n));
   return n;
 }
 __device__ inline int this_thread() {
-  if constexpr (!kFindAnew) return threadIdx.x;
   int n;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(n));
   return n;
@@ -278,20 +276,23 @@ __device__ inline int this_thread() {
 
 // Row block and head of this thread block. Under a mask the row blocks with the most tiles start first, so that no SM
 // is left alone with a long one; heads whose K and V fit in the L2 together take turns.
-__device__ inline void place(const Arguments& a, int& head, int& i) {
+__device__ inline void place(const Arguments& a, int n, int& head, int& i) {
   const int Tr = (a.Nq + BR - 1) / BR;
-  const int n = this_block(), in_group = a.heads_together * Tr, first = n / in_group * a.heads_together;
+  const int in_group = a.heads_together * Tr, first = n / in_group * a.heads_together;
   const int together = min(a.heads_together, a.heads - first), rest = n % in_group;
   head = first + rest % together;
   i = Tr - 1 - rest / together;
 }
 
 // O / l, LSE = m + ln l, the policy for empty rows; then out through shared memory in whole rows.
-__device__ inline void finish(const Arguments& a, const State& s, unsigned char* shared) {
-  const int lane = this_thread() % 32, warp_row = this_thread() / 32 * (16 * kRowTiles);
-  int head, i;
-  place(a, head, i);
-  const int row0 = i * BR, rows = min(BR, a.Nq - row0);
+__device__ inline void finish(const Arguments& a, const State& s, unsigned char* shared, int lane, int warp_row, int head,
+                              int row0, int rows) {
+  if constexpr (kFindAnew) {
+    lane = this_thread() % 32, warp_row = this_thread() / 32 * (16 * kRowTiles);
+    int i;
+    place(a, this_block(), head, i);
+    row0 = i * BR, rows = min(BR, a.Nq - row0);
+  }
   const long long out_row = static_cast<long long>(head) * a.Nq + row0;
 #pragma unroll
   for (int t = 0; t < kRowTiles; ++t) {
@@ -329,7 +330,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS) flash2_mma(co
   const u32 q = shared_address(shared), kv = q + QTile::kBytes;
   const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * (16 * kRowTiles);
   int head, i;
-  place(a, head, i);
+  place(a, blockIdx.x, head, i);
   const int row0 = i * BR, rows = min(BR, a.Nq - row0);
   const Range visited = visited_columns(a, row0, rows);
   const int visits = visited.last - visited.first;
@@ -409,7 +410,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, MIN_BLOCKS) flash2_mma(co
 
   wait_for_copies();
   __syncthreads();
-  finish(a, s, shared);
+  finish(a, s, shared, lane, warp_row, head, row0, rows);
   counter.written(flashscope::gpu::kO, 2ll * rows * DV);
   counter.written(flashscope::gpu::kLSE, 4ll * rows);
   counter.add_to(a.counted);

@@ -181,26 +181,6 @@ void fields(Visit& visit, either<MeasuredSweep> auto& sweep) {
   visit("on", on), visit("date", date), visit("version", version), visit("seed", seed), visit("points", points);
 }
 
-template <class Visit>
-void fields(Visit& visit, either<MeasuredPoint> auto& point) {
-  auto& [shape, mask, recipe, kernel, date, gpu, failed] = point;
-  visit("shape", shape), visit("mask", mask), visit("recipe", recipe), visit("kernel", kernel), visit("date", date);
-  visit("gpu", gpu), visit("failed", failed);
-}
-
-template <class Visit>
-void fields(Visit& visit, either<MeasuredOn> auto& on) {
-  auto& [device, architecture, driver, compiler, sources, l2_bytes] = on;
-  visit("device", device), visit("architecture", architecture), visit("driver", driver), visit("compiler", compiler);
-  visit("sources", sources), visit("l2_bytes", l2_bytes);
-}
-
-template <class Visit>
-void fields(Visit& visit, either<MeasuredSweep> auto& sweep) {
-  auto& [on, date, version, seed, points] = sweep;
-  visit("on", on), visit("date", date), visit("version", version), visit("seed", seed), visit("points", points);
-}
-
 // ---- words
 
 Causal parse_causal(std::string_view text) {
