@@ -14,6 +14,8 @@ using enum Quantity;
 
 constexpr double kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30, kGBps = 1e9, kTBps = 1e12, kTFLOPS = 1e12;
 
+// Of every figure that no driver reported here: the documents themselves were not at hand.
+constexpr const char* kQuoted = "; as quoted elsewhere, not read in the document itself";
 constexpr const char* kGuide = "CUDA C++ Programming Guide, Technical Specifications per Compute Capability";
 constexpr const char* kReported = "reported by the driver";
 
@@ -30,11 +32,12 @@ constexpr std::array kLimits{Limits{"7.5", 64, 64, 1024},   Limits{"8.0", 164, 1
 void add_limits(HardwareSheet& sheet) {
   for (const Limits& limits : kLimits) {
     if (limits.capability != sheet.compute_capability) continue;
-    sheet[shared_per_sm] = Figure{limits.shared_per_sm * kKiB, kGuide};
-    sheet[shared_per_block] = Figure{limits.shared_per_block * kKiB, kGuide};
-    sheet[threads_per_sm] = Figure{limits.threads_per_sm, kGuide};
-    sheet[threads_per_block] = Figure{1024, kGuide};
-    sheet[registers_per_sm] = Figure{64 * kKiB, kGuide};
+    const std::string source = std::string(kGuide) + kQuoted;
+    sheet[shared_per_sm] = Figure{limits.shared_per_sm * kKiB, source};
+    sheet[shared_per_block] = Figure{limits.shared_per_block * kKiB, source};
+    sheet[threads_per_sm] = Figure{limits.threads_per_sm, source};
+    sheet[threads_per_block] = Figure{1024, source};
+    sheet[registers_per_sm] = Figure{64 * kKiB, source};
   }
 }
 
@@ -48,7 +51,11 @@ HardwareSheet sheet(const char* name, const char* capability, std::initializer_l
   HardwareSheet sheet;
   sheet.name = name, sheet.compute_capability = capability;
   add_limits(sheet);
-  for (const Given& figure : given) sheet[figure.quantity] = Figure{figure.value, figure.source};
+  for (const Given& figure : given) {
+    std::string source = figure.source;
+    if (!source.starts_with("cudaDeviceProp")) source += kQuoted;
+    sheet[figure.quantity] = Figure{figure.value, std::move(source)};
+  }
   return sheet;
 }
 
@@ -108,15 +115,18 @@ std::vector<HardwareSheet> make_sheets() {
                           {fp64_vector, 34 * kTFLOPS, h200}}));
 
   const char* blackwell = "NVIDIA Blackwell Architecture Technical Brief, HGX B200, of one GPU";
-  sheets.push_back(sheet("B200", "10.0",
-                         {{sms, 148, "cudaDeviceProp of an NVIDIA B200, as quoted in pytorch/ao#4002"},
-                          {l2, 126 * kMiB, "NVIDIA Blackwell Tuning Guide"},
-                          {dram, 180 * kGiB, "NVIDIA DGX B200 data sheet, 1,440 GB of eight GPUs"},
-                          {bandwidth, 8 * kTBps, blackwell},
-                          {bf16_tensor, 2250 * kTFLOPS, blackwell},
-                          {fp16_tensor, 2250 * kTFLOPS, blackwell},
-                          {fp32_vector, 80 * kTFLOPS, blackwell},
-                          {fp64_vector, 40 * kTFLOPS, blackwell}}));
+  sheets.push_back(
+      sheet("B200", "10.0",
+            {{sms, 148, "cudaDeviceProp of an NVIDIA B200, as quoted in pytorch/ao#4002"},
+             {l2, 126 * kMiB, "NVIDIA Blackwell Tuning Guide"},
+             {dram, 180 * kGiB, "NVIDIA DGX B200 data sheet, 1,440 GB of eight GPUs"},
+             {bandwidth, 8 * kTBps,
+              "NVIDIA Blackwell Architecture Technical Brief, HGX B200, of one GPU; bus width and clock that "
+              "a driver reports give 7.67 TB/s (pytorch/ao#4002)"},
+             {bf16_tensor, 2250 * kTFLOPS, blackwell},
+             {fp16_tensor, 2250 * kTFLOPS, blackwell},
+             {fp32_vector, 80 * kTFLOPS, blackwell},
+             {fp64_vector, 40 * kTFLOPS, blackwell}}));
 
   const char* ada = "NVIDIA Ada GPU Architecture whitepaper";
   const char* l4 = "NVIDIA L4 Tensor Core GPU data sheet";

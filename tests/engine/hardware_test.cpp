@@ -87,6 +87,18 @@ TEST(Hardware, balance_points_and_floors_of_the_documents) {
   EXPECT_EQ(*attainable(h100, DType::bfloat16, 1e9), *h100.value(Quantity::bf16_tensor));
 }
 
+// A figure says whether its document was read: of these, only what a driver reported here was.
+TEST(Hardware, what_was_not_read_in_the_document_says_so) {
+  for (const HardwareSheet& sheet : hardware_sheets()) {
+    for (int q = 0; q < kQuantities; ++q) {
+      const std::optional<Figure>& figure = sheet[static_cast<Quantity>(q)];
+      if (!figure || figure->source.starts_with("cudaDeviceProp")) continue;
+      EXPECT_TRUE(figure->source.ends_with("as quoted elsewhere, not read in the document itself"))
+          << sheet.name << ": " << figure->source;
+    }
+  }
+}
+
 TEST(Hardware, a_figure_without_a_source_is_absent) {
   const HardwareSheet& t4 = sheet_named("T4");  // its tensor cores know no bfloat16
   EXPECT_FALSE(t4[Quantity::bf16_tensor]);
