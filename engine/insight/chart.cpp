@@ -113,7 +113,8 @@ std::vector<double> ticks(double low, double high, const ChartAxis& axis, int mo
     }
   }
   const double step = round_step((high - low) / most, binary);
-  for (double n = std::ceil(low / step - 1e-9); n * step <= high * (1 + 1e-12); ++n) places.push_back(n * step);
+  for (double n = std::ceil(low / step - 1e-9); n * step <= high * (1 + 1e-12); ++n)
+    places.push_back(0.0 + n * step);  // never -0
   return places;
 }
 

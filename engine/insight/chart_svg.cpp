@@ -29,6 +29,21 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
+// Whole words in lines of about so many pixels; DejaVu Sans takes about 0.57 of its size a character.
+std::vector<std::string> wrapped(const std::string& text, double pixels, int size) {
+  const auto most = static_cast<std::size_t>(std::max(10.0, pixels / (0.57 * size)));
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = text.size() - at <= most ? text.size() : text.rfind(' ', at + most);
+    if (end == text.npos || end <= at) end = std::min(at + most, text.size());  // one long word
+    lines.push_back(text.substr(at, end - at));
+    at = end + (end < text.size() && text[end] == ' ');
+  }
+  return lines;
+}
+
+constexpr double kLeft = 84, kRight = 200, kKey = 24;
+
 // Where values are in the picture.
 struct Scale {
   double low, high;    // values
@@ -45,11 +60,12 @@ class Picture {
  public:
   Picture(const Chart& chart, int width, int height, bool dark)
       : chart_(chart), width_(width), height_(height), dark_(dark) {
-    const double below = 62 + 16 * static_cast<double>(chart.notes.size());
-    const double right = 200;
+    for (const std::string& note : chart.notes)
+      for (std::string& line : wrapped(note, width - kLeft - 16, 11)) notes_.push_back(std::move(line));
+    const double below = 62 + 16 * static_cast<double>(notes_.size());
     const auto [x0, x1] = extent(chart, true);
     const auto [y0, y1] = extent(chart, false);
-    x_ = {x0, x1, 84, width - right, chart.x.logarithmic};
+    x_ = {x0, x1, kLeft, width - kRight, chart.x.logarithmic};
     y_ = {y0, y1, height - below, 44, chart.y.logarithmic};
   }
 
@@ -57,7 +73,8 @@ class Picture {
     add("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {} {}\" "
         "font-family=\"DejaVu Sans, sans-serif\" font-size=\"12\">\n",
         width_, height_, width_, height_);
-    add("<rect width=\"100%\" height=\"100%\" fill=\"{}\"/>\n", dark_ ? "#1e1e1e" : "#ffffff");
+    // Not 100 %, which some viewers take for 100 pixels.
+    add("<rect width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", width_, height_, dark_ ? "#1e1e1e" : "#ffffff");
     text(x_.first, 24, chart_.title, "start", 15);
     axes();
     marks();
@@ -67,8 +84,8 @@ class Picture {
       one.style == SeriesStyle::bars ? bar(one, bars++, of) : series(one);
     }
     legend();
-    for (std::size_t n = 0; n < chart_.notes.size(); ++n)
-      text(x_.first, y_.first + 58 + 16 * static_cast<double>(n), chart_.notes[n], "start", 11);
+    for (std::size_t n = 0; n < notes_.size(); ++n)
+      text(x_.first, y_.first + 58 + 16 * static_cast<double>(n), notes_[n], "start", 11);
     return out_ + "</svg>\n";
   }
 
@@ -133,9 +150,23 @@ class Picture {
     if (one.style == SeriesStyle::guide || (one.style == SeriesStyle::line && one.x.size() > 40)) return;
     for (std::size_t n = 0; n < one.x.size(); ++n) {
       if (!x_.shows(one.x[n]) || !y_.shows(one.y[n])) continue;
-      add("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"/>\n", x_(one.x[n]), y_(one.y[n]),
-          one.style == SeriesStyle::points ? 5 : 3, colour);
+      if (one.style == SeriesStyle::points)
+        marker(one, x_(one.x[n]), y_(one.y[n]));
+      else
+        add("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", x_(one.x[n]), y_(one.y[n]), colour);
     }
+  }
+
+  // Open, and of a shape of their own: points that fall together are still told apart.
+  void marker(const ChartSeries& one, double x, double y) {
+    const auto number = static_cast<std::size_t>(&one - chart_.series.data()) % 3;
+    const std::string_view colour = chart_colour(one.colour, dark_);
+    const char* style = "fill=\"none\" stroke-width=\"2.5\"";
+    if (number == 0) add("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"6\" stroke=\"{}\" {}/>\n", x, y, colour, style);
+    if (number == 1)
+      add("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"11\" height=\"11\" stroke=\"{}\" {}/>\n", x - 5.5, y - 5.5, colour,
+          style);
+    if (number == 2) add("<path d=\"M{:.1f} {:.1f}l8 8l-8 8l-8 -8z\" stroke=\"{}\" {}/>\n", x, y - 8, colour, style);
   }
 
   void bar(const ChartSeries& one, int number, int of) {
@@ -155,11 +186,17 @@ class Picture {
     for (const ChartSeries& one : chart_.series) {
       const std::string_view colour = chart_colour(one.colour, dark_);
       const bool guide = one.style == SeriesStyle::guide;
-      line(x, y - 4, x + 18, y - 4, colour,
-           guide ? "stroke-width=\"3\" stroke-dasharray=\"6 4\"" : "stroke-width=\"3\"");
-      text(x + 24, y, one.name, "start");
-      text(x + 24, y + 14, one.origin, "start", 10);
-      y += 34;
+      if (one.style == SeriesStyle::points)
+        marker(one, x + 9, y - 4);
+      else
+        line(x, y - 4, x + 18, y - 4, colour,
+             guide ? "stroke-width=\"3\" stroke-dasharray=\"6 4\"" : "stroke-width=\"3\"");
+      for (const std::string& part : wrapped(one.name, kRight - 14 - kKey, 12)) {
+        text(x + kKey, y, part, "start");
+        y += 14;
+      }
+      text(x + kKey, y, one.origin, "start", 10);
+      y += 20;
     }
   }
 
@@ -167,6 +204,7 @@ class Picture {
   int width_, height_;
   bool dark_;
   Scale x_{}, y_{};
+  std::vector<std::string> notes_;  // in lines
   std::string out_;
 };
 

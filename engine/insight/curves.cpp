@@ -128,15 +128,17 @@ Chart traffic_against_n(const CurveProblem& problem, std::int64_t first, std::in
     std::string name;
     Recipe recipe;
     int colour;
+    SeriesStyle style = SeriesStyle::line;
   };
-  std::vector<Line> lines{{"standard", of_algorithm(problem.recipe, Algorithm::standard), 3}};
+  std::vector<Line> lines{{"standard", of_algorithm(problem.recipe, Algorithm::standard), 3, SeriesStyle::line}};
   for (const Contender& one : kContenders) {
     const Recipe recipe = of_algorithm(problem.recipe, one.algorithm);
-    lines.push_back({one.name, recipe_for_budget(recipe, shape, problem.M, one.rule), one.colour});
+    lines.push_back({one.name, recipe_for_budget(recipe, shape, problem.M, one.rule), one.colour, SeriesStyle::line});
   }
-  lines.push_back({recipe_name(problem.recipe), problem.recipe, 4});
+  // Dashed: it may lie on another, as Bc alone makes no difference to flash2.
+  lines.push_back({recipe_name(problem.recipe), problem.recipe, 4, SeriesStyle::guide});
   for (const Line& line : lines) {
-    ChartSeries series{line.name, "formula", SeriesStyle::line, line.colour};
+    ChartSeries series{line.name, "formula", line.style, line.colour};
     for (const std::int64_t N : geometric(first, last, 4)) {
       series.x.push_back(static_cast<double>(N));
       series.y.push_back(traffic(resized(problem, N).shape, mask, line.recipe, problem.units));
@@ -422,7 +424,8 @@ Chart roofline(const HardwareSheet& sheet, DType type, const std::vector<Rooflin
                           3,
                           {kSoftmaxFlopPerByte},
                           {softmax}});
-  int colour = 0;
+  constexpr std::array colours{0, 1, 2, 4, 5};  // the roof and softmax have the others
+  std::size_t number = 0;
   for (const RooflinePoint& point : points) {
     if (!(point.bytes > 0)) continue;
     const double intensity = point.flops / point.bytes;
@@ -430,7 +433,7 @@ Chart roofline(const HardwareSheet& sheet, DType type, const std::vector<Rooflin
     chart.series.push_back({point.name,
                             point.seconds ? point.origin : point.origin + ", at the bound",
                             SeriesStyle::points,
-                            colour++ % 3,
+                            colours[number++ % colours.size()],
                             {intensity},
                             {reached}});
     if (!point.seconds)
@@ -440,6 +443,9 @@ Chart roofline(const HardwareSheet& sheet, DType type, const std::vector<Rooflin
                       amount_text(point.bytes, Units::kernel)));
   }
   chart.marks.push_back({true, *ridge, fmt::format("balance {:.0f} FLOP/byte", *ridge)});
+  if (std::any_of(points.begin(), points.end(), [](const RooflinePoint& point) { return point.seconds.has_value(); }))
+    chart.notes.push_back(
+        "Measured points stand at the time that was measured; the slope is DRAM's, and L2-SM's bytes may pass it.");
   chart.notes.push_back(
       fmt::format("Softmax alone reaches at most {:.1f} % of the peak: {:.2f} FLOP/byte against {:.0f}.",
                   100 * softmax / peak, kSoftmaxFlopPerByte, *ridge));

@@ -1,5 +1,6 @@
 #include "app/window/explorer/chart_view.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -58,7 +59,10 @@ void ChartView::add_series(const ChartSeries& series) {
   graph->setAntialiased(true);
   if (series.style == SeriesStyle::points) {
     graph->setLineStyle(QCPGraph::lsNone);
-    graph->setScatterStyle(QCPScatterStyle(QCPScatterStyle::ssDisc, colour, 10));
+    // Open, and of a shape of their own: points that fall together are still told apart.
+    constexpr std::array shapes{QCPScatterStyle::ssCircle, QCPScatterStyle::ssSquare, QCPScatterStyle::ssDiamond};
+    const auto number = static_cast<std::size_t>(&series - chart_.series.data()) % shapes.size();
+    graph->setScatterStyle(QCPScatterStyle(shapes[number], QPen(colour, 2.5), Qt::NoBrush, 12));
   }
   graph->setData({series.x.begin(), series.x.end()}, {series.y.begin(), series.y.end()});
 }
