@@ -55,7 +55,8 @@ HeatSource keys(const StageData& data, ChipBuffer buffer) {
   const bool K = buffer == ChipBuffer::K;
   const TraceState& s = *data.state;
   if (all_keys_on_chip(data, buffer))
-    return of(K ? data.problem->K() : data.problem->V(), kv_head(data.problem->shape(), data.schedule->recipe(), s.head));
+    return of(K ? data.problem->K() : data.problem->V(),
+              kv_head(data.problem->shape(), data.schedule->recipe(), s.head));
   return of(K ? s.K_tile : s.V);
 }
 

@@ -120,12 +120,12 @@ void write_timeline(const Report& report, const std::filesystem::path& path) {
 int run(Options& options) {
   const Interrupt interrupt;
   const OpenedProblem opened = open_problem(options.problem, {}, interrupt.token());
+  check_save(options, *opened.problem);
   print_notes("flashscope run", opened, !options.json);
   const Problem& problem = *opened.problem;
   start_from(options.kernel, opened.recipe);
   const Recipe recipe = recipe_of(options.kernel, problem.shape());
   if (options.measure && options.no_measure) throw UsageError("--measure and --no-measure exclude each other");
-  check_save(options, problem);
   const bool gpu = on_gpu(options, problem, recipe);
   std::shared_ptr<const Report> report;
   {

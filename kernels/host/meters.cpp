@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -341,6 +342,20 @@ void open_meters() { cupti(); }
 // Without the profiler's own start, which needs a driver.
 Counters counters_of(const std::string& chip) { return find_counters(chip, nullptr); }
 
+namespace {
+
+// Two open profilers would read each other's passes.
+std::atomic<bool> meters_open = false;
+struct OnlyOne {
+  OnlyOne() {
+    if (meters_open.exchange(true)) throw Missing("the hardware's counters are being read already, by this process");
+  }
+  ~OnlyOne() { meters_open = false; }
+  OnlyOne(const OnlyOne&) = delete;
+};
+
+}  // namespace
+
 struct Meters::Impl {
   Impl(int device, const std::string& architecture, const Pool& pool, const Stream& on)
       : stream(on),
@@ -369,6 +384,7 @@ struct Meters::Impl {
                                      parameters, 0, stream));
   }
 
+  const OnlyOne only_one;
   const Stream& stream;
   const cudaDeviceProp properties;
   const std::int64_t swept;

@@ -535,11 +535,6 @@ TEST_F(CommandLine, BadInputExitsTwoWithOneMessage) {
   expect_refused("--frobnicate", "--frobnicate");
 }
 
-TEST_F(CommandLine, WhatIsNotBuiltIsRefused) {
-  const std::string problem = " --random 1 --n 8 --d 4";
-  expect_refused("sweep --n 8 --d 4 --vary br=1,2 --measure", "not built yet");
-}
-
 TEST_F(CommandLine, HelpAndVersion) {
   const Result help = run("--help");
   EXPECT_EQ(help.code, 0);

@@ -60,8 +60,8 @@ TEST_F(SessionCommand, OnlyRunsOfTheVeryProblemAreItsOwn) {
     const std::size_t from = shown.out.find("report " + std::to_string(n) + " of 4");
     return shown.out.substr(from, shown.out.find("report " + std::to_string(n + 1) + " of 4") - from);
   };
-  EXPECT_THAT(report(1), HasSubstr("formula, formula: missing"));
-  EXPECT_THAT(report(4), testing::Not(HasSubstr("formula, formula: missing")));
+  EXPECT_THAT(report(1), HasSubstr("closed form, formula: missing"));
+  EXPECT_THAT(report(4), testing::Not(HasSubstr("closed form, formula: missing")));
 }
 
 TEST_F(SessionCommand, OneHeadNeverReplacesItsSession) {

@@ -14,7 +14,6 @@
 namespace flashscope {
 namespace {
 
-
 class FoldDefinition : public OnEveryIsa {};
 INSTANTIATE_TEST_SUITE_P(Isas, FoldDefinition, testing::ValuesIn(available_isas()),
                          [](const auto& info) { return std::string(info.param); });

@@ -34,7 +34,7 @@ TEST_F(Meters, flash2_moves_what_the_formula_says) {
     EXPECT_LE(std::abs(gpu.measured_warm->l2_read - read), 0.0005 * read) << gpu.measured_warm->l2_read;
     const auto live = static_cast<double>(report.tensor_bytes) + written;
     if (static_cast<double>(gpu.l2_bytes.value()) > 1.5 * live) {  // all of it stays in the L2
-      EXPECT_LE(gpu.measured_warm->dram_read, 0.2 * gpu.measured->dram_read);
+      EXPECT_LE(gpu.measured_warm->dram_read, 0.5 * gpu.measured->dram_read);
     }
     EXPECT_GE(gpu.measured_warm->l2_hit_percent, gpu.measured->l2_hit_percent);
     // DRAM's counters see the whole device. The kernel's own writes show only where others' do not.
@@ -47,9 +47,8 @@ TEST_F(Meters, flash2_moves_what_the_formula_says) {
         gpu.measured_warm->dram_read, gpu.measured_warm->dram_written);
     const auto tensors = static_cast<double>(report.tensor_bytes);
     EXPECT_LE(std::abs(gpu.measured->dram_read - tensors), 0.02 * tensors) << gpu.measured->dram_read;
-    if (idle > 0.005 * written) GTEST_SKIP() << "another process writes to DRAM: " << idle << " bytes a pass";
-    EXPECT_LE(std::abs(gpu.measured->dram_written - gpu.measured->l2_written), 0.03 * written)
-        << gpu.measured->dram_written;
+    EXPECT_GE(gpu.measured->dram_written, 0.97 * gpu.measured->l2_written);
+    EXPECT_LE(gpu.measured->dram_written, 1.03 * gpu.measured->l2_written + idle);
     EXPECT_GT(gpu.measured->occupancy_percent, 1);
     EXPECT_LE(gpu.measured->occupancy_percent, 100);
     EXPECT_GT(gpu.measured->tensor_percent, 1);
