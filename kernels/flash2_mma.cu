@@ -260,7 +260,7 @@ __device__ inline void accumulate(State& s, const Scores& P, u32 v, u32 v_lane) 
 
 // Whether registers are too short to keep a thread's place through the loop: with a third block an SM, or 128 x 128.
 // Elsewhere finding it anew costs 4 % at d = 128.
-constexpr bool kFindAnew = MIN_BLOCKS > 1 || BR * BC >= 128 * 128;
+constexpr bool kFindAnew = MIN_BLOCKS > 1 || BR* BC >= 128 * 128;
 
 // The numbers of a block in the grid and of a thread in its block, read anew in every call.
 __device__ inline int this_block() {
@@ -285,8 +285,8 @@ __device__ inline void place(const Arguments& a, int n, int& head, int& i) {
 }
 
 // O / l, LSE = m + ln l, the policy for empty rows; then out through shared memory in whole rows.
-__device__ inline void finish(const Arguments& a, const State& s, unsigned char* shared, int lane, int warp_row, int head,
-                              int row0, int rows) {
+__device__ inline void finish(const Arguments& a, const State& s, unsigned char* shared, int lane, int warp_row,
+                              int head, int row0, int rows) {
   if constexpr (kFindAnew) {
     lane = this_thread() % 32, warp_row = this_thread() / 32 * (16 * kRowTiles);
     int i;

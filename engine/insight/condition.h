@@ -9,8 +9,8 @@
 //   any all min max sum (x)                    of such a list; a list without one of these is any(...)
 //
 // Comparisons with NaN are false, != is true (IEEE 754). Where something that it names does not exist
-// (alpha before `rescale`, and of a row that had no key before: there is nothing to rescale; S between tiles, S[70] in a
-// tile of 64 keys) a condition does not hold.
+// (alpha before `rescale`, and of a row that had no key before: there is nothing to rescale; S between tiles, S[70] in
+// a tile of 64 keys) a condition does not hold.
 #pragma once
 
 #include <cstdint>
