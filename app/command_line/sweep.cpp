@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "app/command_line/commands.h"
 #include "app/command_line/interrupt.h"
@@ -39,9 +40,10 @@ std::vector<SweptPoint> make_points(Options& options, const std::stop_token& sto
   std::vector<SweptPoint> points(static_cast<std::size_t>(product_size(options.varied)));
   std::shared_ptr<const SweepProblem> last;
   MaskOptions last_mask;
-  const auto same_mask = [&](const MaskOptions& mask) {
-    return mask.causal == last_mask.causal && mask.window == last_mask.window && mask.mask == last_mask.mask &&
-           mask.bias == last_mask.bias && mask.mask_means == last_mask.mask_means;
+  const auto all_of = [](const MaskOptions& m) {
+    const RulesWanted& r = m.rules;
+    return std::tie(m.causal, m.window, m.mask, m.bias, m.mask_means, r.lengths, r.document_ids, r.prefix, r.alibi,
+                    r.published_alibi, r.softcap);
   };
   for (std::size_t n = 0; n < points.size(); ++n) {
     if (stop.stop_requested()) throw Cancelled();
@@ -52,7 +54,7 @@ std::vector<SweptPoint> make_points(Options& options, const std::stop_token& sto
       options.setters.at("--" + options.varied[v].name)(point.words[v]);
     const Shape shape = shape_of(options.parts.shape);
     point.recipe = recipe_of(options.parts.kernel, shape);
-    if (!last || last->shape != shape || !same_mask(options.parts.mask)) {
+    if (!last || last->shape != shape || all_of(options.parts.mask) != all_of(last_mask)) {
       last_mask = options.parts.mask;
       last = std::make_shared<const SweepProblem>(
           sweep_problem(shape, mask_of(options.parts.mask, shape, options.memory), stop));

@@ -40,7 +40,7 @@ SweepProblem sweep_problem(const Shape& shape, const Mask& mask, const std::stop
     problem.visible = band_cells(shape, mask);
     return problem;
   }
-  const std::int64_t planes = std::max(mask.keep ? mask.keep->heads : 1, mask.bias ? mask.bias->heads : 1);
+  const std::int64_t planes = mask_heads(mask);
   for (std::int64_t h = 0; h < planes; ++h) {
     for (std::int64_t r = 0; r < shape.Nq; ++r) {
       if (stop.stop_requested()) throw Cancelled();

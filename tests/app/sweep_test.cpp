@@ -265,5 +265,18 @@ TEST_F(SweepCommand, BadInputIsRefused) {
   expect_refused("sweep --n 8 --d 4 --vary br=1 --csv /nowhere/x.csv", "/nowhere/x.csv");
 }
 
+// A mask by rule is one more thing that varies, and has a plane for each head.
+TEST_F(SweepCommand, MasksByRule) {
+  const std::string shape = " --n 256 --d 16 --br 32 --bc 32 --skip all";
+  const json points = run_json("sweep --vary lengths=64,128,256" + shape)["points"];
+  ASSERT_EQ(points.size(), 3u);
+  for (int n = 0; n < 3; ++n)
+    EXPECT_EQ(points[n]["elements"], run_json("count --lengths " + std::to_string(64 << n) + shape)["elements"]) << n;
+  EXPECT_LT(points[0]["elements"]["total"], points[2]["elements"]["total"]);
+  // (2 heads x 128 x 128 cells less 128 x (64 + 128) visible ones) x 2 (d + dv)
+  const json two = run_json("sweep --n 128 --d 16 --heads 2 --lengths 64,128 --vary bc=32");
+  EXPECT_EQ(two["points"][0]["masked_flops"], (2 * 128 * 128 - 128 * (64 + 128)) * 64);
+}
+
 }  // namespace
 }  // namespace flashscope

@@ -243,7 +243,7 @@ void HistoryPanel::ask_why(std::size_t chart, std::size_t n) {
   constexpr std::array kCells = {CellKind::m, CellKind::l, CellKind::alpha, CellKind::O};
   Question question{kCells[chart], history_->head, history_->row, -1, entry.step};
   if (question.of == CellKind::alpha) question.col = entry.j;
-  if (question.of == CellKind::O) question.col = 0;
+  if (question.of == CellKind::O) question.col = std::max<std::int64_t>(0, history_->channel);
   emit why(question);
 }
 
