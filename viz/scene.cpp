@@ -250,7 +250,7 @@ void draw_formula(Painter& p, const SceneContext& c, const Rect& r) {
   p.scene.focus_row = focus_row(c.data, row_of(c.data, pointed));
   FormulaLine line = formula_line(c.data, p.scene.focus_row, key);
   if (c.data.beside)
-    for (std::string& text : line.texts) text = "left: " + text;
+    for (std::string& text : line.texts) text.insert(0, "left: ");
   const Rect upper{r.x + kPad, r.y + 5, r.w - 2 * kPad, 28}, lower{r.x + kPad, r.y + 34, r.w - 2 * kPad, 22};
   const TextStyle style{kNumber, Face::mono, line.nan ? t.nan : t.amber, Align::left, true};
   const auto fit = std::find_if(line.texts.begin(), line.texts.end(),
@@ -258,7 +258,7 @@ void draw_formula(Painter& p, const SceneContext& c, const Rect& r) {
   if (!line.texts.empty()) p.text(upper, style, fit == line.texts.end() ? line.texts.back() : *fit);
   auto checks = check_line(c.data);
   if (c.data.beside)
-    for (std::string& text : checks) text = "left: " + text;
+    for (std::string& text : checks) text.insert(0, "left: ");
   const auto check = std::find_if(checks.begin(), checks.end(),
                                   [&](const std::string& one) { return p.width(one, p.body(t.dim)) <= lower.w; });
   if (!checks.empty())

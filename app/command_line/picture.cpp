@@ -1,5 +1,6 @@
 #include "app/command_line/picture.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -53,6 +54,9 @@ std::string draw_picture(Document& document, const Picture& picture, const std::
     renderer = offscreen.renderer();
     if (document.device_state()) renderer += ", stepped on " + document.stepped_by() + ", " + gpu.status();
     pixels = offscreen.pixels();
+    // Seen on a GPU after another process's illegal address there: OpenGL says no error and draws nothing.
+    if (std::all_of(pixels.begin(), pixels.end(), [](std::uint8_t byte) { return byte == 0; }))
+      throw std::runtime_error("OpenGL on " + offscreen.renderer() + " drew nothing; --device cpu may draw there");
   } catch (const std::exception& error) {
     throw DeviceError(error.what());
   }
