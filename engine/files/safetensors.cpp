@@ -70,6 +70,8 @@ Json parse(const std::string& text, const std::string& where) {
   } catch (const Json::parse_error& fault) {
     throw InputError(fmt::format("{}: byte {}", where, 8 + static_cast<std::int64_t>(fault.byte)),
                      "a header that is not JSON", "a JSON object");
+  } catch (const Json::out_of_range&) {
+    throw InputError(where, "a number beyond float64", "a shape or two offsets");
   }
 }
 

@@ -205,6 +205,8 @@ SessionFacts read_manifest(const std::filesystem::path& path) {
     return files::session_from_json(Json::parse(text, watch), where);
   } catch (const Json::parse_error& fault) {
     throw InputError(fmt::format("{}: byte {}", where, fault.byte), "what is no JSON", "a JSON object");
+  } catch (const Json::out_of_range&) {
+    throw InputError(where, "a number beyond float64", "\"inf\", or a smaller one");
   }
 }
 

@@ -122,6 +122,7 @@ TEST(Safetensors, HostileHeadersAreRefusedWithReason) {
       {"{", "not JSON"},
       {"{}}", "not JSON"},
       {"{\"\xff\":1}", "not JSON"},
+      {"{\"Q\":1e999}", "a number beyond float64"},
       {std::string(100'000, '['), "a JSON object"},
       {"{\"Q\":" + std::string(1'000'000, '['), "nested"},
       {"{\"Q\":" + std::string(100, '{'), "not JSON"},

@@ -342,6 +342,8 @@ TEST(SessionFile, FaultsSayWhereAndWhatWasExpected) {
     }
   }
 
+  const auto huge = folder.put("huge.fscope", zip({stored("session.json", "{\"version\": 1e999}")}));
+  EXPECT_THAT(fault([&] { read_session(huge); }), HasSubstr("a number beyond float64"));
   // Rules that no problem can have are refused by both readers.
   const auto fault_of_rules = [&](const std::function<void(MaskRules&)>& change) {
     SessionFile other = session;
