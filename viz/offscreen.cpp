@@ -36,6 +36,15 @@ EGLDisplay open_display() {
   fail("eglInitialize");
 }
 
+void check_drawn(const std::string& renderer) {
+  using ResetStatus = GLenum(APIENTRYP)();
+  static const auto reset_status = reinterpret_cast<ResetStatus>(eglGetProcAddress("glGetGraphicsResetStatusKHR"));
+  if (const GLenum lost = reset_status ? reset_status() : GLenum{GL_NO_ERROR}; lost != GL_NO_ERROR)
+    throw ContextLost(fmt::format("OpenGL's context on {} was lost (status {:#06x})", renderer, lost));
+  if (const GLenum error = glGetError(); error != GL_NO_ERROR)
+    throw std::runtime_error(fmt::format("OpenGL on {} failed with error {:#06x}", renderer, error));
+}
+
 }  // namespace
 
 struct Offscreen::Impl {
@@ -52,10 +61,20 @@ Offscreen::Offscreen(int width, int height) : impl_(new Impl{width, height}) {
   EGLConfig config = nullptr;
   EGLint count = 0;
   if (!eglChooseConfig(impl_->display, config_attributes, &config, 1, &count) || count < 1) fail("eglChooseConfig");
-  const EGLint context_attributes[] = {
+  std::vector<EGLint> attributes{
       EGL_CONTEXT_MAJOR_VERSION,           4,       EGL_CONTEXT_MINOR_VERSION, 3, EGL_CONTEXT_OPENGL_PROFILE_MASK,
       EGL_CONTEXT_OPENGL_CORE_PROFILE_BIT, EGL_NONE};
-  impl_->context = eglCreateContext(impl_->display, config, EGL_NO_CONTEXT, context_attributes);
+  const auto create = [&] {
+    impl_->context = eglCreateContext(impl_->display, config, EGL_NO_CONTEXT, attributes.data());
+    return impl_->context != EGL_NO_CONTEXT;
+  };
+  // A driver that tells of a lost context; one that does not may go on and draw nothing.
+  const auto plain = attributes;
+  attributes.pop_back();
+  attributes.insert(attributes.end(),
+                    {EGL_CONTEXT_OPENGL_ROBUST_ACCESS, EGL_TRUE, EGL_CONTEXT_OPENGL_RESET_NOTIFICATION_STRATEGY,
+                     EGL_LOSE_CONTEXT_ON_RESET, EGL_NONE});
+  if (!create()) attributes = plain, create();
   if (impl_->context == EGL_NO_CONTEXT) fail("eglCreateContext (OpenGL 4.3 core)");
   make_current();
   glGenTextures(1, &impl_->colour);
@@ -91,6 +110,7 @@ std::vector<std::uint8_t> Offscreen::pixels() const {
   glBindFramebuffer(GL_FRAMEBUFFER, impl_->framebuffer);
   glPixelStorei(GL_PACK_ALIGNMENT, 1);
   glReadPixels(0, 0, impl_->width, impl_->height, GL_RGBA, GL_UNSIGNED_BYTE, rgba.data());
+  check_drawn(renderer());
   for (int y = 0; y < impl_->height / 2; ++y)  // OpenGL's first row is the bottom one
     std::swap_ranges(rgba.begin() + y * stride, rgba.begin() + (y + 1) * stride,
                      rgba.begin() + (impl_->height - 1 - y) * stride);

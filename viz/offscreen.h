@@ -3,10 +3,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace flashscope::viz {
+
+// The driver gave the context up: nothing that was drawn in it holds, another one may draw.
+struct ContextLost : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 class Offscreen {
  public:
@@ -16,8 +22,9 @@ class Offscreen {
 
   void make_current();
   unsigned framebuffer() const;
-  std::string renderer() const;              // GL_RENDERER and GL_VERSION
-  std::vector<std::uint8_t> pixels() const;  // RGBA, top row first, width * height * 4
+  std::string renderer() const;  // GL_RENDERER and GL_VERSION
+  // RGBA, top row first, width * height * 4. Throws ContextLost, or std::runtime_error with OpenGL's error.
+  std::vector<std::uint8_t> pixels() const;
 
  private:
   struct Impl;

@@ -1,8 +1,11 @@
 #include "app/command_line/picture.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <chrono>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "app/command_line/interrupt.h"
 #include "app/gpu_picture.h"
@@ -28,6 +31,44 @@ void wait_for_scan(Document& document, const std::stop_token& stop) {
   }
 }
 
+struct Drawn {
+  std::vector<std::uint8_t> rgba;
+  std::string by;  // the renderer, and where the numbers were stepped
+};
+
+// `shared`: a GPU's arrays are drawn where they are, else from the host's copy.
+Drawn draw(const Document& document, viz::StageData data, const Picture& picture, bool shared) {
+  const viz::Offscreen offscreen(picture.width, picture.height);
+  viz::Stage stage;
+  GpuPicture gpu;
+  if (shared) gpu.show(document, data);
+  viz::StageOptions options;
+  options.dark = picture.dark, options.map_colour = picture.map_colour, options.animate = false;
+  viz::StageInput input;
+  input.width = picture.width, input.height = picture.height, input.scale = picture.pixel_ratio;
+  input.framebuffer = offscreen.framebuffer();
+  for (int frame = 0; frame < 3; ++frame) stage.draw(data, options, input);  // ImGui lays out over its first frames
+  Drawn drawn{offscreen.pixels(), offscreen.renderer()};
+  if (document.device_state()) {
+    drawn.by += ", stepped on " + document.stepped_by();
+    if (shared) drawn.by += ", " + gpu.status();
+  }
+  return drawn;
+}
+
+Drawn draw(const Document& document, const viz::StageData& data, const Picture& picture) {
+  try {
+    return draw(document, data, picture, true);
+  } catch (const viz::ContextLost& lost) {
+    // After another process's illegal address on an H200 the driver gives up, after 20 s, a context that shares with
+    // CUDA; one that does not draws.
+    if (!document.device_state()) throw;
+    Drawn drawn = draw(document, data, picture, false);
+    drawn.by += fmt::format(", drawn from the host's copy: {} when it shared with CUDA", lost.what());
+    return drawn;
+  }
+}
+
 }  // namespace
 
 std::string draw_picture(Document& document, const Picture& picture, const std::stop_token& stop) {
@@ -37,31 +78,14 @@ std::string draw_picture(Document& document, const Picture& picture, const std::
   viz::StageData data = document.stage();
   if (!picture.scan) data.map = nullptr, data.strip = nullptr, data.o_row_norm = nullptr, data.totals = {};
 
-  std::string renderer;
-  std::vector<std::uint8_t> pixels;
+  Drawn drawn;
   try {
-    viz::Offscreen offscreen(picture.width, picture.height);
-    offscreen.make_current();
-    viz::Stage stage;
-    GpuPicture gpu;
-    gpu.show(document, data);
-    viz::StageOptions options;
-    options.dark = picture.dark, options.map_colour = picture.map_colour, options.animate = false;
-    viz::StageInput input;
-    input.width = picture.width, input.height = picture.height, input.scale = picture.pixel_ratio;
-    input.framebuffer = offscreen.framebuffer();
-    for (int frame = 0; frame < 3; ++frame) stage.draw(data, options, input);  // ImGui lays out over its first frames
-    renderer = offscreen.renderer();
-    if (document.device_state()) renderer += ", stepped on " + document.stepped_by() + ", " + gpu.status();
-    pixels = offscreen.pixels();
-    // Seen on a GPU after another process's illegal address there: OpenGL says no error and draws nothing.
-    if (std::all_of(pixels.begin(), pixels.end(), [](std::uint8_t byte) { return byte == 0; }))
-      throw std::runtime_error("OpenGL on " + offscreen.renderer() + " drew nothing; --device cpu may draw there");
+    drawn = draw(document, data, picture);
   } catch (const std::exception& error) {
     throw DeviceError(error.what());
   }
-  viz::write_png(picture.out.string(), picture.width, picture.height, pixels);
-  return renderer;
+  viz::write_png(picture.out.string(), picture.width, picture.height, drawn.rgba);
+  return drawn.by;
 }
 
 }  // namespace flashscope::command_line

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,17 +37,24 @@ class RenderTest : public testing::Test {
  protected:
   void SetUp() override {
     if (gpu_status().devices.empty()) GTEST_SKIP() << "no GPU";
+    if (lost_) GTEST_SKIP() << "OpenGL's context was lost when it shared with CUDA";
   }
   Picture render(const std::string& problem, const char* device) {
     const std::string file = (folder_ / (std::string(device) + ".png")).string();
+    const std::string words = (folder_ / "words.txt").string();
     // The program beside this one, wherever both were carried.
     const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "flashscope";
-    const std::string command =
-        "'" + program.string() + "' render " + problem + " --device " + device + " --out " + file + " 2>&1";
+    const std::string command = "'" + program.string() + "' render " + problem + " --device " + device + " --out " +
+                                file + " > " + words + " 2>&1";
     const int status = std::system(command.c_str());
-    EXPECT_EQ(WEXITSTATUS(status), 0) << command;
+    std::ostringstream said;
+    said << std::ifstream(words).rdbuf();
+    EXPECT_EQ(WEXITSTATUS(status), 0) << command << '\n' << said.str();
+    lost_ = lost_ || said.str().find("was lost") != std::string::npos;
     return read_png(file);
   }
+  // The driver gives up what shares with CUDA after another process's illegal address, and takes 20 s for it.
+  static inline bool lost_ = false;
   TemporaryFolder folder_;
 };
 
@@ -69,6 +77,7 @@ TEST_F(RenderTest, CpuAndGpuDrawTheSameStep) {
       const std::string problem = std::string(shape) + recipe + " --at " + at;
       SCOPED_TRACE(problem);
       expect_same(render(problem, "cpu"), render(problem, "cuda"));
+      if (lost_) GTEST_SKIP() << "drawn alike, but OpenGL's context was lost when it shared with CUDA";
     }
   }
 }
@@ -82,6 +91,7 @@ TEST_F(RenderTest, CpuAndGpuDrawTheSameMap) {
       const std::string problem = std::string(shape) + recipe + " --map-colour " + colour;
       SCOPED_TRACE(problem);
       expect_same(render(problem, "cpu"), render(problem, "cuda"));
+      if (lost_) GTEST_SKIP() << "drawn alike, but OpenGL's context was lost when it shared with CUDA";
     }
   }
 }
