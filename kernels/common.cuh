@@ -6,7 +6,7 @@
 //   BAND KEEP BIAS  which masks there are (0/1)            MASK_ADD   masked scores get -inf added, not set
 //   REVERSE         column blocks from the last on         SKIP_NONE  every tile is visited
 //   GUARD           0 clamp, 1 skip, 2 none                EMPTY      0 zero, 1 nan, 2 mean
-//   EACH            normalise in every tile (flash1)       COUNT      add up the bytes of every tile copy
+//   EACH            normalise in every tile (plain)        COUNT      add up the bytes of every tile copy
 //   TIMELINE        write down when each tile was worked on
 #pragma once
 #include "arguments.h"
@@ -79,6 +79,16 @@ __device__ inline u16 load(const u16* p) {
 __device__ inline u32 load(const unsigned char* p) {
   u32 x;
   asm volatile("ld.global.cg.u8 %0, [%1];" : "=r"(x) : "l"(p) : "memory");
+  return x;
+}
+__device__ inline float load_through_l1(const float* p) {
+  float x;
+  asm("ld.global.ca.f32 %0, [%1];" : "=f"(x) : "l"(p));
+  return x;
+}
+__device__ inline u32 load_through_l1(const unsigned char* p) {
+  u32 x;
+  asm("ld.global.ca.u8 %0, [%1];" : "=r"(x) : "l"(p));
   return x;
 }
 __device__ inline u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }

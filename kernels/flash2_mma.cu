@@ -116,7 +116,7 @@ __device__ inline float quad_sum(float x) {
 // The state of a warp's rows: for each tile of 16 rows the two rows t / 4 and t / 4 + 8 of thread t.
 struct State {
   float O[kRowTiles][kOutTiles][4];
-  float power[kRowTiles][2];  // m in powers of 2: scale m log2 e
+  float power[kRowTiles][2];  // m: in powers of 2, with a bias of e
   float l[kRowTiles][2];      // the thread's part
   bool seen[kRowTiles][2];    // some key was visible; kept where masks come from files
 };
@@ -141,7 +141,13 @@ __device__ inline void scores(Scores& S, u32 q, u32 q_lane, u32 k, u32 k_lane) {
   }
 }
 
-// Masked scores become -inf; a bias is added to the scaled score, all in units of log 2.
+// What S, m and the differences of either are in. With a bias, scores are scaled and m is in powers of e: log2(e) times
+// a finite stand-in for -inf would be -inf. Else S is as it was multiplied, and m in powers of 2.
+__device__ inline float power_of(float x) { return exp2_fast(BIAS ? x * kLog2e : x); }
+constexpr float kToNatural = BIAS ? 1 : kLn2;
+
+// Masked scores become -inf; a bias is added to the scaled score. Mask cells come through L1: a warp's loads of one
+// tile share their 32-byte sectors.
 __device__ inline void mask(Scores& S, State& s, const Arguments& a, int head, int row, int col) {
   const int tail = a.Nk - col;  // of this thread's columns
 #pragma unroll
@@ -160,18 +166,18 @@ __device__ inline void mask(Scores& S, State& s, const Arguments& a, int head, i
           bool visible = !BAND || (c >= left && c < right);
           if (KEEP && visible && real_row && c < tail) {
             const unsigned char* plane = static_cast<const unsigned char*>(a.keep.data);
-            visible =
-                load(plane + head * a.keep.head_stride + r * a.keep.row_stride + (col + c) * a.keep.col_stride) != 0;
+            visible = load_through_l1(plane + head * a.keep.head_stride + r * a.keep.row_stride +
+                                      (col + c) * a.keep.col_stride) != 0;
           }
           if (BIAS) {
             float bias = 0;
             if (real_row && c < tail) {
               const float* plane = static_cast<const float*>(a.bias.data);
-              bias = load(plane + head * a.bias.head_stride + r * a.bias.row_stride +
-                          static_cast<long long>(col + c) * a.bias.col_stride);
+              bias = load_through_l1(plane + head * a.bias.head_stride + r * a.bias.row_stride +
+                                     static_cast<long long>(col + c) * a.bias.col_stride);
             }
             if (bias == -infinity()) visible = false;
-            x = fmaf(x, a.scale * kLog2e, bias * kLog2e);
+            x = fmaf(x, a.scale, bias);
           }
           if (!visible) x = MASK_ADD ? x - infinity() : -infinity();
           if (c >= tail) x = -infinity();
@@ -182,11 +188,12 @@ __device__ inline void mask(Scores& S, State& s, const Arguments& a, int head, i
   }
 }
 
-// S becomes P; m, l and O move on. `factor`: from stored scores to powers of 2.
+// S becomes P; m, l and O move on. `factor`: from stored scores to m's unit.
 //
 // Any m gives the same O and LSE as long as nothing overflows, so m moves, and O and l are rescaled, only when some
-// score of the warp's rows exceeds its m by more than kLazy powers of 2: after the first tiles hardly ever.
-constexpr float kLazy = 8;  // numerators stay below 2^8, which float16 holds as exactly as those below 1
+// score of the warp's rows exceeds its m by more than kLazy: after the first tiles hardly ever.
+// Numerators stay below 2^8, which float16 holds as exactly as those below 1.
+constexpr float kLazy = BIAS ? 8 * kLn2 : 8;
 __device__ inline void online_softmax(Scores& S, State& s, float factor) {
   float tile_max[kRowTiles][2];
   bool exceeded = false;
@@ -207,7 +214,7 @@ __device__ inline void online_softmax(Scores& S, State& s, float factor) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const float power = row_max(s.power[t][half], __fmul_rn(quad_max(tile_max[t][half]), factor));
-        const float alpha = exp2_fast(s.power[t][half] - (GUARD == kClamp && power == -infinity() ? 0 : power));
+        const float alpha = power_of(s.power[t][half] - (GUARD == kClamp && power == -infinity() ? 0 : power));
         s.power[t][half] = power;
         s.l[t][half] *= alpha;
 #pragma unroll
@@ -228,7 +235,7 @@ __device__ inline void online_softmax(Scores& S, State& s, float factor) {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           float& x = S[t][n][2 * half + e];
-          x = exp2_fast(fmaf(x, factor, -power));
+          x = power_of(fmaf(x, factor, -power));
           s.l[t][half] += x;
         }
       }
@@ -315,7 +322,8 @@ __device__ inline void finish(const Arguments& a, const State& s, unsigned char*
         if (policy) x = y = EMPTY == kNaN ? not_a_number() : 0;
         *reinterpret_cast<u32*>(shared + OTile::chunk(r, n) + lane % 4 * 4) = pack(x, y);
       }
-      if (lane % 4 == 0 && r < rows) a.LSE[out_row + r] = policy ? -infinity() : s.power[t][half] * kLn2 + logf(l);
+      if (lane % 4 == 0 && r < rows)
+        a.LSE[out_row + r] = policy ? -infinity() : s.power[t][half] * kToNatural + logf(l);
     }
   }
   __syncthreads();

@@ -167,7 +167,8 @@ __device__ inline void finish(const float* O, RowState& s, const Arguments& a, i
   const Element* V = static_cast<const Element*>(a.V) + static_cast<long long>(head / a.group) * a.Nk * DV;
   for (int r = threadIdx.x / 32; r < rows; r += kWarps) {
     const long long row = static_cast<long long>(head) * a.Nq + row0 + r;
-    const bool policy = GUARD != kNoGuard && row_is_empty(a, head, row0 + r);
+    // A row with a maximum has seen a key; of the others the mask is read again.
+    const bool policy = GUARD != kNoGuard && s.m[r] == -infinity() && row_is_empty(a, head, row0 + r);
     for (int e = threadIdx.x % 32; e < DV; e += 32) {
       float x = EACH ? O[r * DV + e] : O[r * DV + e] / s.l[r];
       if (policy && EMPTY == kZero) x = 0;

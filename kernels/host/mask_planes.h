@@ -1,6 +1,9 @@
 // Masks from a file as kernels read them: one byte a cell, one number a cell, a stride of 0 where they broadcast.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "engine/attention/mask.h"
@@ -22,7 +25,10 @@ std::vector<Real> bias_values(const Bias& bias) {
   if (bias.f64.empty()) return {bias.f32.begin(), bias.f32.end()};
   std::vector<Real> values;
   values.reserve(bias.f64.size());
-  for (const double value : bias.f64) values.push_back(static_cast<Real>(value));
+  // A finite stand-in for -inf stays finite: its key is visible.
+  constexpr double most = std::numeric_limits<Real>::max();
+  for (const double value : bias.f64)
+    values.push_back(static_cast<Real>(std::isfinite(value) ? std::clamp(value, -most, most) : value));
   return values;
 }
 
