@@ -81,31 +81,13 @@ std::vector<std::string> missing_gpu_libraries() {
 #endif
 }
 
-GpuBytes gpu_bytes(const Shape& s, const Recipe& recipe) {
-  // In long double: what is refused may pass 2^63.
-  const auto rows = static_cast<long double>(s.heads) * static_cast<long double>(s.Nq),
-             element = size_of(s.type) * 1.0L;
-  const auto keys = static_cast<long double>(s.kv_heads) * static_cast<long double>(s.Nk);
-  const long double dv = static_cast<long double>(s.dv), d = static_cast<long double>(s.d);
-  const bool flash1 = recipe.algorithm == Algorithm::flash1, each = recipe.normalised() == Normalise::each;
-  long double outputs = flash1 && each ? 0 : rows * (dv * element + 4);
-  if (flash1) outputs += rows * (dv + 2) * 4;
-  if (recipe.algorithm == Algorithm::standard) outputs += 2 * rows * static_cast<long double>(s.Nk) * element;
-  const auto whole = [](long double bytes) {
-    return bytes < 0x1p62L ? static_cast<std::int64_t>(bytes) : std::int64_t{1} << 62;
-  };
-  return {whole((rows * d + keys * (d + dv)) * element), whole(outputs)};
-}
-
-void check_fits(const Shape& shape, const Recipe& recipe, const gpu::GpuDevice& device) {
-  const GpuBytes bytes = gpu_bytes(shape, recipe);
-  if (bytes.tensors + bytes.outputs <= device.memory_bytes) return;
-  throw InputError("run on the GPU",
-                   fmt::format("{} bytes of Q, K, V and {} of {}", bytes.tensors, bytes.outputs,
-                               recipe.algorithm == Algorithm::standard ? "O, LSE, S and P (Nq x Nk a head)"
-                                                                       : "O, LSE and running state"),
+void check_fits(const DeviceBytes& bytes, const gpu::GpuDevice& device) {
+  if (bytes.total() <= device.memory_bytes) return;
+  throw InputError("run on the GPU", text(bytes),
                    fmt::format("at most {} bytes, the memory of {}", device.memory_bytes, device.name));
 }
+
+bool reads_counters(std::string_view stage) { return stage.starts_with("counters"); }
 
 Report run_in_child(const Problem& problem, const Recipe& recipe, const ChildRun& options, const std::stop_token& stop,
                     const Progress& progress, const std::function<void(const std::string&)>& on_stage) {

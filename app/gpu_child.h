@@ -9,8 +9,10 @@
 #include <functional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 
 #include "engine/attention/cpu_runner.h"
+#include "engine/attention/device_bytes.h"
 #include "kernels/host/errors.h"
 #include "kernels/host/gpu_runner.h"
 
@@ -19,13 +21,11 @@ namespace flashscope {
 // gpu::gpu_status(); in a build without the CUDA half, the line that says so.
 gpu::GpuStatus gpu_status();
 std::vector<std::string> missing_gpu_libraries();  // gpu::missing_libraries(); none in such a build
-// Bytes that a run holds on the device: Q, K, V; and O, LSE, running state, S and P.
-struct GpuBytes {
-  std::int64_t tensors = 0, outputs = 0;
-};
-GpuBytes gpu_bytes(const Shape& shape, const Recipe& recipe);
-// Throws InputError, with the figures, where that exceeds the device's memory: before anything is allocated.
-void check_fits(const Shape& shape, const Recipe& recipe, const gpu::GpuDevice& device);
+// Throws InputError, with the figures, where a run's bytes exceed the device's memory: before anything is allocated.
+void check_fits(const DeviceBytes& bytes, const gpu::GpuDevice& device);
+
+// Whether a stage of run_in_child is one in which the hardware's counters are read.
+bool reads_counters(std::string_view stage);
 
 struct ChildRun {
   int device = 0;  // of gpu_status().devices: its index

@@ -50,7 +50,7 @@ const gpu::GpuDevice& find_device(const gpu::GpuStatus& status, int index) {
 void check_gpu(const gpu::GpuStatus& status, const Problem& problem, const Recipe& recipe, const Options& options) {
   if (!status.can_run()) throw gpu::Missing(status.missing.empty() ? "no GPU" : status.missing.front());
   const gpu::GpuDevice& device = find_device(status, options.child.device);
-  check_fits(problem.shape(), recipe, device);
+  check_fits(device_bytes(problem.shape(), problem.mask, recipe), device);
 #ifdef FLASHSCOPE_GPU
   gpu::plan_launch(problem, recipe, options.kernel.kernel, false, device.limits);
 #endif

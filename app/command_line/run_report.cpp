@@ -62,6 +62,7 @@ Json json_of(const HardwareFigures& found, const char* caches) {
           {"occupancy_percent", number(found.occupancy_percent)},
           {"tensor_pipe_percent", number(found.tensor_percent)},
           {"bank_conflicts", number(found.bank_conflicts)},
+          {"seconds", found.seconds ? number(*found.seconds) : Json()},
           {"passes", found.passes}};
 }
 
@@ -171,7 +172,8 @@ Json launch_json(const Report& report) {
 Json memory_json(const Report& report) {
   Json object = {{"peak_bytes", report.peak_bytes}, {"tensor_bytes", report.tensor_bytes}};
   if (report.gpu) {
-    object["expected_bytes"] = gpu_bytes(report.shape, report.recipe).outputs;
+    const DeviceBytes bytes = device_bytes(report.shape, {}, report.recipe);
+    object["expected_bytes"] = bytes.outputs + bytes.workspace, object["workspace_bytes"] = bytes.workspace;
     object["peak_tensor_bytes"] = report.gpu->peak_tensor_bytes;
     object["peak_statistics_bytes"] = report.gpu->peak_statistics_bytes;
   }
@@ -253,12 +255,16 @@ void add_memory(Table& table, const Report& report) {
   if (!report.gpu) {
     table.line({"peak memory", bytes_text(report.peak_bytes), "measured: allocator, without Q, K, V"});
   } else {
-    const std::int64_t expected = gpu_bytes(report.shape, report.recipe).outputs;
-    const std::string what = report.recipe.algorithm == Algorithm::standard ? "O, LSE, S, P, and cuBLAS's workspace"
-                             : report.recipe.algorithm == Algorithm::flash1 ? "O, m, l"
-                                                                            : "O, LSE";
+    const DeviceBytes bytes = device_bytes(report.shape, {}, report.recipe);
+    const bool each = report.recipe.normalised() == Normalise::each;
+    const std::string what = report.recipe.algorithm == Algorithm::standard
+                                 ? fmt::format("O, LSE, S, P and {} of cuBLAS's workspace", bytes_text(bytes.workspace))
+                             : report.recipe.algorithm == Algorithm::flash1
+                                 ? each ? "O, m, l" : "O, LSE and the running O, m, l"
+                                 : "O, LSE";
     table.line({"extra memory", grouped(report.peak_bytes),
-                fmt::format("bytes, measured: the pool's peak; {} are {} by formula", what, grouped(expected))});
+                fmt::format("bytes, measured: the pool's peak; {} are {} by formula", what,
+                            grouped(bytes.outputs + bytes.workspace))});
   }
   table.line({"Q, K, V", bytes_text(report.tensor_bytes), "in the problem's type"});
 }

@@ -22,11 +22,16 @@ struct HardwareFigures {
   double occupancy_percent = 0;  // warps on an SM, of the most it can hold
   double tensor_percent = 0;     // of the tensor pipes' peak
   double bank_conflicts = 0;
-  int passes = 0;  // how often the kernel was run for it
+  std::optional<double> seconds;  // of the launch by the device's clock, no launch latency in it; unset: not read
+  int passes = 0;                 // how often the kernel was run for it
   // Written to DRAM while the sweep alone ran, which writes nothing: by other processes, the display, the counters
   // themselves. Unset: not measured.
   std::optional<double> dram_written_idle;
 };
+
+// Of the matrix products of standard, handed to cuBLAS from the run's pool (what it recommends for Hopper): in the
+// measured peak, in no formula.
+inline constexpr std::int64_t kProductsWorkspaceBytes = std::int64_t{32} << 20;
 
 // What is in the caches when a run begins.
 enum class Caches { cold, mixed, warm };

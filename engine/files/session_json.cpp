@@ -108,11 +108,12 @@ void fields(Visit& visit, either<ErrorReport> auto& error) {
 
 template <class Visit>
 void fields(Visit& visit, either<HardwareFigures> auto& figures) {
-  auto& [l2_read, l2_written, dram_read, dram_written, l2_hit, occupancy, tensor, bank_conflicts, passes,
+  auto& [l2_read, l2_written, dram_read, dram_written, l2_hit, occupancy, tensor, bank_conflicts, seconds, passes,
          dram_written_idle] = figures;
   visit("l2_read", l2_read), visit("l2_written", l2_written);
   visit("dram_read", dram_read), visit("dram_written", dram_written), visit("l2_hit_percent", l2_hit);
   visit("occupancy_percent", occupancy), visit("tensor_percent", tensor), visit("bank_conflicts", bank_conflicts);
+  visit("seconds", seconds);
   visit("passes", passes), visit("dram_written_idle", dram_written_idle);
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/attention/device_bytes.h"
 #include "engine/attention/gpu_figures.h"
 #include "kernels/arguments.h"
 #include "kernels/host/compiler.h"
@@ -25,14 +26,9 @@ struct Inputs {
     arguments.Q = Q.as<void>(), arguments.K = K.as<void>(), arguments.V = V.as<void>();
   }
 };
-// Bytes of the tensors, and of O, LSE, running state, S and P, that a run holds on the device.
-struct RunBytes {
-  std::int64_t tensors = 0, outputs = 0;
-};
-RunBytes run_bytes(const Shape& shape, const Recipe& recipe);
 // How many copies of Q, K, V take turns, so that no launch finds the last one's inputs in the L2; `held`: bytes of them
 // that are there already. Throws InputError, with the figures, where not even one fits.
-int input_sets(const Shape& shape, const Recipe& recipe, const GpuDevice& device, std::int64_t held = 0);
+int input_sets(const DeviceBytes& bytes, const GpuDevice& device, std::int64_t held = 0);
 Inputs copy(const Inputs& from, const Pool& pool, const Stream& stream);
 
 // One compiled kernel, loaded and ready to launch.

@@ -83,13 +83,31 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
   const GpuDevice device = usable_device(options.device);
   LaunchPlan plan = plan_launch(problem, recipe, options.kernel, false, device.limits, options.tuning);
   FLASHSCOPE_CUDA(cudaSetDevice(device.index));
-  const int sets = input_sets(shape, recipe, device);  // refused before anything is allocated, where it cannot fit
+  const DeviceBytes bytes = device_bytes(shape, problem.mask, recipe);
+  const int sets = input_sets(bytes, device);  // refused before anything is allocated, where it cannot fit
 
   const Stream stream;
   const Pool tensor_pool(device.index), run_pool(device.index), statistics_pool(device.index);
-  const KernelCode code = plan.code;
-  stage("compiling " + code.file, 0);
-  Kernel kernel(std::move(plan), compile(code, device.architecture));
+  const bool standard = recipe.algorithm == Algorithm::standard;
+  // The same kernel three times: as it is timed, counting its bytes, writing down its timeline.
+  std::optional<LaunchPlan> counting, recording;
+  std::vector<CompileJob> jobs{{plan.code, device.architecture}};
+  if (options.count && !standard) {  // cuBLAS does not count
+    counting = plan_launch(problem, recipe, options.kernel, true, device.limits, options.tuning);
+    jobs.push_back({counting->code, device.architecture});
+  }
+  if (options.timeline) {
+    recording = plan_launch(problem, recipe, options.kernel, false, device.limits, options.tuning, true);
+    jobs.push_back({recording->code, device.architecture});
+  }
+  const auto compiling = [&](std::int64_t done, std::int64_t total) {
+    if (on_stage)
+      on_stage(fmt::format("compiling {}, {} of {}", jobs[0].code.file, done, total),
+               kCopying * static_cast<double>(done) / static_cast<double>(total));
+  };
+  stage(fmt::format("compiling {}", jobs[0].code.file), 0);
+  std::vector<Compiled> compiled = compile_all(jobs, 0, stop, compiling);
+  Kernel kernel(std::move(plan), std::move(compiled[0]));
   stage("copying Q, K, V to the GPU", kCopying);
   const auto on_device = [&](const Tensor& tensor) {
     const std::vector<char> bytes = packed(tensor);
@@ -104,11 +122,10 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
   });
   stage("reading O and LSE back", kReading);
 
-  const bool standard = recipe.algorithm == Algorithm::standard;
   const bool each = recipe.algorithm == Algorithm::flash1 && recipe.normalised() == Normalise::each;
   Report report;
   report.device = device.name, report.kernel = run.kernel_name();
-  report.shape = shape, report.recipe = recipe, report.tensor_bytes = run_bytes(shape, recipe).tensors;
+  report.shape = shape, report.recipe = recipe, report.tensor_bytes = bytes.tensors;
   const Schedule schedule(shape, problem.mask, recipe);
   report.traffic = counted(schedule);
   report.seconds = figures.median;
@@ -149,10 +166,9 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
     figures.not_measured = "not asked for";
   }
 
-  if (options.count && !standard) {  // cuBLAS does not count
+  if (counting) {
     stage("counting bytes in the kernel", kCounting);
-    const LaunchPlan counting = plan_launch(problem, recipe, options.kernel, true, device.limits, options.tuning);
-    const Kernel counter(counting, compile(counting.code, device.architecture));
+    const Kernel counter(*counting, std::move(compiled[1]));
     const DeviceMemory counts(2 * kOperands * 8, statistics_pool, stream);
     FLASHSCOPE_CUDA(cudaMemsetAsync(counts.as<void>(), 0, static_cast<std::size_t>(counts.bytes()), stream));
     Arguments with = run.arguments();
@@ -161,11 +177,9 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
     counter.launch(with, stream);
     figures.counted = read_counts(counts, stream);
   }
-  if (options.timeline) {
+  if (recording) {
     stage("recording the timeline", kRecording);
-    const LaunchPlan recording =
-        plan_launch(problem, recipe, options.kernel, false, device.limits, options.tuning, true);
-    const Kernel recorder(recording, compile(recording.code, device.architecture));
+    const Kernel recorder(*recording, std::move(compiled.back()));
     const std::int64_t expected = standard ? shape.heads * shape.Nq : schedule.tiles() + shape.heads * schedule.Tr();
     const std::int64_t most = std::min(expected, kMostSpans);
     const DeviceMemory spans(most * static_cast<std::int64_t>(sizeof(RecordedSpan)), statistics_pool, stream);

@@ -182,6 +182,7 @@ const std::vector<std::vector<std::string>>& wanted() {
       {"sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active",
        "sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_active"},
       {"l1tex__data_bank_conflicts_pipe_lsu.sum"},
+      {"gpu__time_duration.sum"},
   };
   return names;
 }
@@ -438,6 +439,7 @@ Measured Meters::measure(const std::function<void()>& prepare, const std::functi
     found.dram_written = dram_written;
     found.l2_hit_percent = values[4], found.occupancy_percent = values[5], found.tensor_percent = values[6];
     found.bank_conflicts = values[7], found.passes = profiler.passes(), found.dram_written_idle = idle;
+    found.seconds = values[8] * 1e-9;
     return found;
   };
   std::optional<double> idle;

@@ -122,8 +122,9 @@ MeasuredPoint PointRunner::measure(const MeasuredPoint& asked, Prepared prepared
   const Shape& shape = asked.shape;
   if (own.shape != shape) own.inputs.clear();
   own.stream.wait();  // what was dropped is free now
-  const std::int64_t held = static_cast<std::int64_t>(own.inputs.size()) * run_bytes(shape, asked.recipe).tensors;
-  own.make_inputs(shape, input_sets(shape, asked.recipe, own.device, held));
+  const DeviceBytes bytes = device_bytes(shape, asked.mask, asked.recipe);
+  const std::int64_t held = static_cast<std::int64_t>(own.inputs.size()) * bytes.tensors;
+  own.make_inputs(shape, input_sets(bytes, own.device, held));
   const Pool run_pool(own.device.index);
   DeviceRun run(without_values(shape, asked.mask), asked.recipe, std::move(kernel), own.device, own.inputs,
                 own.tensor_pool, run_pool, own.stream);

@@ -212,23 +212,26 @@ TEST_F(GpuChild, WhatCannotFitIsRefusedWithTheFigures) {
   Recipe standard;
   standard.algorithm = Algorithm::standard;
   try {
-    check_fits(shape, standard, device);
+    check_fits(device_bytes(shape, {}, standard), device);
     ADD_FAILURE();
   } catch (const InputError& error) {
     // O: 2^20 x 64 x 2, LSE: 2^20 x 4, S and P: 2 x 2^40 x 2
-    EXPECT_STREQ(error.what(),
-                 "run on the GPU: found 402653184 bytes of Q, K, V and 4398184923136 of O, LSE, S and P (Nq x Nk a "
-                 "head), expected at most 151397597184 bytes, the memory of NVIDIA H200");
+    EXPECT_STREQ(
+        error.what(),
+        "run on the GPU: found 402653184 bytes of Q, K, V and 4398184923136 bytes of outputs, running state, S "
+        "and P and 33554432 bytes of cuBLAS's workspace, expected at most 151397597184 bytes, the memory of "
+        "NVIDIA H200");
   }
-  EXPECT_NO_THROW(check_fits(shape, recipe_, device));
-  EXPECT_EQ(gpu_bytes(shape, recipe_).outputs, (std::int64_t{1} << 20) * (64 * 2 + 4));
+  const auto outputs = [&](const Recipe& recipe) { return device_bytes(shape, {}, recipe).outputs; };
+  EXPECT_NO_THROW(check_fits(device_bytes(shape, {}, recipe_), device));
+  EXPECT_EQ(outputs(recipe_), (std::int64_t{1} << 20) * (64 * 2 + 4));
   Recipe flash1;
   flash1.algorithm = Algorithm::flash1;
-  EXPECT_EQ(gpu_bytes(shape, flash1).outputs, (std::int64_t{1} << 20) * (64 + 2) * 4);
+  EXPECT_EQ(outputs(flash1), (std::int64_t{1} << 20) * (64 + 2) * 4);
   flash1.normalise = Normalise::end;
-  EXPECT_EQ(gpu_bytes(shape, flash1).outputs, (std::int64_t{1} << 20) * ((64 + 2) * 4 + 64 * 2 + 4));
+  EXPECT_EQ(outputs(flash1), (std::int64_t{1} << 20) * ((64 + 2) * 4 + 64 * 2 + 4));
   shape.Nq = shape.Nk = std::int64_t{1} << 40;
-  EXPECT_THROW(check_fits(shape, standard, device), InputError);
+  EXPECT_THROW(check_fits(device_bytes(shape, {}, standard), device), InputError);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class Chips : public ::testing::TestWithParam<const char*> {};
 TEST_P(Chips, have_the_counters_in_few_passes) {
   NEEDS_CUPTI();
   const Counters counters = counters_of(GetParam());
-  ASSERT_EQ(counters.names.size(), 8u);
+  ASSERT_EQ(counters.names.size(), 9u);
   EXPECT_EQ(counters.names[0], "l1tex__m_xbar2l1tex_read_bytes.sum");
   EXPECT_GE(counters.passes, 1);
   EXPECT_LE(counters.passes, 8);  // GA100, AD102: 8; GH100, GB202: fewer

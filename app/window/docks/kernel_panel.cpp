@@ -98,6 +98,9 @@ QString counter_facts(const GpuFigures& gpu, const Colours& c) {
   row("L2 hits", &HardwareFigures::l2_hit_percent, percent);
   row("bank conflicts in shared memory", &HardwareFigures::bank_conflicts, count);
   row("bytes written to DRAM", &HardwareFigures::dram_written, count);
+  if (gpu.measured->seconds)
+    table.row({"duration of the launch", microseconds(*gpu.measured->seconds),
+               gpu.measured_warm && gpu.measured_warm->seconds ? microseconds(*gpu.measured_warm->seconds) : dash()});
   QString html = heading("Counters", QString("measured, %1 passes").arg(gpu.measured->passes), c) + table.html();
   if (gpu.measured->dram_written_idle)
     html += paragraph("Written to DRAM without the kernel, by others on the device (measured): " +

@@ -83,8 +83,8 @@ GpuFigures gpu_figures() {
   gpu.counted.emplace();
   for (int n = 0; n < kOperands; ++n) (*gpu.counted)[static_cast<Operand>(n)] = {100 + n, 200 + n};
   gpu.timeline = Timeline{{{5, 6, 7, 8, -1, 10, std::int64_t{1} << 60}, {1, 2, 3, 4, 5, 6, 7}}, 132, 9, 32};
-  gpu.measured = HardwareFigures{545259520, 8650752, 25165825.5, 8650751, 88.25, 12.5, 61, kInf, 3, 4096.5};
-  gpu.measured_warm = HardwareFigures{545259521, 8650753, 0.5, 0, 99.5, 12.25, 62, 7, 3, {}};
+  gpu.measured = HardwareFigures{545259520, 8650752, 25165825.5, 8650751, 88.25, 12.5, 61, kInf, 104.5e-6, 3, 4096.5};
+  gpu.measured_warm = HardwareFigures{545259521, 8650753, 0.5, 0, 99.5, 12.25, 62, 7, {}, 3, {}};
   gpu.l2_bytes = 62914560;
   return gpu;
 }
