@@ -6,8 +6,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
+#include <map>
 #include <optional>
+#include <utility>
 
+#include "engine/attention/device_bytes.h"
 #include "engine/error.h"
 #include "kernels/host/compiler.h"
 #include "kernels/host/cuda.h"
@@ -20,8 +24,10 @@ namespace flashscope::gpu {
 namespace {
 
 constexpr double kLaunchFlops = 5e9;  // of the folds in one launch of tile_step: between two a seek can be cancelled
-constexpr int kRowsPerBlock = 4;      // of tile_step: a warp a row
-constexpr int kBlocksPerSm = 4;       // of tile_stats
+// Of a row block.
+constexpr std::int64_t kKeyframeBytes = 64 << 20, kMostKeyframes = 64, kLeastSpacing = 8;
+constexpr int kRowsPerBlock = 4;  // of tile_step: a warp a row
+constexpr int kBlocksPerSm = 4;   // of tile_stats
 // Of tile_stats: its first launch, about 50 ms on an H200, so that most maps are one; and what a later one is to take.
 constexpr double kMapLaunchFlops = 4e10, kMapLaunchSeconds = 0.04;
 
@@ -184,6 +190,9 @@ struct GpuStepper::Impl {
   std::unique_ptr<const StepKernel> step, stats;
   // The last state: a later one of the same row block goes on from it.
   std::shared_ptr<const DeviceState::Data> last;
+  std::pair<std::int64_t, std::int64_t> framed{-1, -1};  // head and row block of the keyframes
+  std::map<std::int64_t, DeviceMemory> keyframes;        // by folds
+  std::int64_t spacing = 1;
   std::optional<Mapping> mapping;
 
   Impl(std::shared_ptr<const Problem> of, const Recipe& recipe, int index)
@@ -194,7 +203,8 @@ struct GpuStepper::Impl {
     const GpuDevice info = usable_device(index);
     FLASHSCOPE_CUDA(cudaSetDevice(index));
     const std::int64_t elements = problem->Q().size() + problem->K().size() + problem->V().size();
-    check_fits(elements * (in_double ? 8 : 4), 0, "Q, K, V", info);
+    const std::int64_t masks = device_bytes(problem->shape(), problem->mask, recipe).masks;
+    check_fits((elements * 4 + masks) * (in_double ? 2 : 1), 0, "Q, K, V and masks", info);
     device = std::make_shared<const Device>(info);
     const auto uploaded = std::make_shared<Tensors>();
     uploaded->device = device;
@@ -224,6 +234,29 @@ struct GpuStepper::Impl {
     a.visits = nullptr;
   }
 
+  // m, l, O of the row block on the chip after every `spacing` folds of it, as far as it was folded: what going back
+  // starts from.
+  void keep_keyframes_of(const StepPlan& plan) {
+    if (std::exchange(framed, {plan.step->head, plan.step->i}) == std::pair{plan.step->head, plan.step->i}) return;
+    keyframes.clear();
+    const std::int64_t bytes = plan.rows * (2 + p.dv) * (in_double ? 8 : 4);
+    const std::int64_t most = std::clamp<std::int64_t>(kKeyframeBytes / bytes, 1, kMostKeyframes);
+    spacing = std::max(kLeastSpacing, (plan.visits + most - 1) / most);
+  }
+  void keep_keyframe(const StepArguments& a, std::int64_t folds) {
+    const auto real = static_cast<std::size_t>(in_double ? 8 : 4), rows = static_cast<std::size_t>(a.rows),
+               column = rows * real;
+    DeviceMemory frame(static_cast<std::int64_t>(column * (2 + static_cast<std::size_t>(p.dv))), device->pool,
+                       device->stream);
+    auto* to = frame.as<std::byte>();
+    const auto copy = [&](const void* from, std::size_t bytes) {
+      FLASHSCOPE_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, device->stream));
+      to += bytes;
+    };
+    copy(a.start_m, column), copy(a.start_l, column), copy(a.start_O, column * static_cast<std::size_t>(p.dv));
+    keyframes.insert_or_assign(folds, std::move(frame));
+  }
+
   std::shared_ptr<const DeviceState::Data> seek(std::int64_t K, const std::stop_token& stop) {
     auto state = std::make_shared<DeviceState::Data>();
     state->tensors = tensors, state->in_double = in_double;
@@ -242,9 +275,18 @@ struct GpuStepper::Impl {
     FLASHSCOPE_CUDA(cudaMemsetAsync(state->memory.as<void>(), 0xff, static_cast<std::size_t>(bytes), device->stream));
     place_arrays(a, plan, in_double, state->memory.as<void>());
 
+    keep_keyframes_of(plan);
     std::int64_t folded = 0;
+    if (const auto next = keyframes.upper_bound(plan.folds); next != keyframes.begin()) {
+      const auto& [folds, frame] = *std::prev(next);
+      const std::int64_t column = plan.rows * (in_double ? 8 : 4);
+      auto* at = frame.as<std::byte>();
+      folded = folds;
+      a.from_m = at, a.from_l = at + column, a.from_O = at + 2 * column;
+    }
     const bool goes_on = last && last->plan.rows > 0 && last->plan.step->head == plan.step->head &&
-                         last->plan.step->i == plan.step->i && last->plan.folds <= plan.folds;
+                         last->plan.step->i == plan.step->i && last->plan.folds <= plan.folds &&
+                         last->plan.folds >= folded;
     if (goes_on) {
       folded = last->plan.folds;
       a.from_m = last->arguments.start_m, a.from_l = last->arguments.start_l, a.from_O = last->arguments.start_O;
@@ -252,11 +294,14 @@ struct GpuStepper::Impl {
     const double tile_flops =
         2.0 * static_cast<double>(plan.rows) * static_cast<double>(plan.pitch) * static_cast<double>(p.d + p.dv);
     const auto most = static_cast<std::int64_t>(std::clamp(kLaunchFlops / tile_flops, 1.0, 1e6));
-    while (plan.folds - folded > most) {
+    for (;;) {
+      const std::int64_t frame = (folded / spacing + 1) * spacing, to = std::min(frame, folded + most);
+      if (to >= plan.folds && plan.folds - folded <= most) break;
       if (stop.stop_requested()) throw Cancelled();
-      launch(a, plan, folded, most, Verb::loaded);
-      folded += most;
+      launch(a, plan, folded, to - folded, Verb::loaded);
+      folded = to;
       a.from_m = a.start_m, a.from_l = a.start_l, a.from_O = a.start_O;  // a thread reads only what it has written
+      if (folded == frame) keep_keyframe(a, folded);
     }
     launch(a, plan, folded, plan.folds - folded, plan.verb);
     a.from_m = a.from_l = a.from_O = nullptr;
@@ -273,6 +318,11 @@ struct GpuStepper::Impl {
     StatsArguments& a = making.arguments;
     a = plan.arguments, a.problem = p;
     making.wave = std::min<std::int64_t>(a.map_rows, std::int64_t{kBlocksPerSm} * device->info.limits.sms);
+    if (p.standard) {  // a strip goes whole: pieces are of fewer rows of cells
+      const double row_flops =
+          2.0 * static_cast<double>(a.scale_i * p.Br) * static_cast<double>(p.Nk) * static_cast<double>(p.d + p.dv);
+      making.wave = std::clamp<std::int64_t>(std::llround(kMapLaunchFlops / row_flops), 1, making.wave);
+    }
     const std::int64_t row = p.Nq * real, strip = making.wave * kStatsWarps * a.pitch * real,
                        cells = a.map_rows * a.map_cols * static_cast<std::int64_t>(sizeof(TileCell)),
                        norms = p.Nq * static_cast<std::int64_t>(sizeof(float));

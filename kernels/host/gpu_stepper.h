@@ -70,9 +70,9 @@ class GpuStepper {
   DeviceState seek(std::int64_t K, const std::stop_token& stop = {});
   TraceState read(const DeviceState& state) const;
 
-  // A map in pieces of some hundredths of a second each, so that a seek between two need not wait: begun anew, and
-  // a piece further until it is complete. Cells of one tile, or of more where there would be more than `side` of them
-  // in a direction.
+  // A map in pieces of some hundredths of a second each (of standard: as long as a row block's strip takes), so that a
+  // seek between two need not wait: begun anew, and a piece further until it is complete. Cells of one tile, or of more
+  // where there would be more than `side` of them in a direction.
   void begin_map(std::int64_t head, std::int64_t side = 2048);
   DeviceMap extend_map();
   void drop_map();                                                                               // that is begun
