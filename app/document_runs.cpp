@@ -17,7 +17,15 @@ void Document::run_full(const RunTarget& target) {
               [this, plan, target](std::stop_token stop, const Progress& progress) -> std::function<void()> {
                 ChildRun child;
                 child.device = target.device, child.timeline = true;
-                const auto on_stage = [&](const std::string& stage) { impl_->show_job_stage(stop, stage); };
+                // What else runs on the GPU would be in the counters: steps wait, and the stage keeps its frame.
+                struct Hold {
+                  Seeker& seeker;
+                  ~Hold() { seeker.hold(false); }
+                } const held{*impl_->seeker};
+                const auto on_stage = [&](const std::string& stage) {
+                  held.seeker.hold(reads_counters(stage));
+                  impl_->show_job_stage(stop, stage);
+                };
                 auto report = std::make_shared<const Report>(
                     target.gpu ? run_in_child(*plan->problem, plan->recipe, child, stop, progress, on_stage)
                                : run_on_cpu(*plan->problem, plan->recipe, {}, stop, progress));

@@ -1,8 +1,10 @@
 #include "app/gpu_steps.h"
 
+#include <chrono>
 #include <future>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "engine/error.h"
@@ -23,11 +25,15 @@ struct GpuSteps::Impl {
   std::uint64_t maps = 0;                    // so many were begun or dropped: a piece of an older one is stale
 
   std::function<void(Map)> on_map;
+  std::shared_ptr<const std::atomic<bool>> hold;
   gpu::GpuWorker worker;  // last: its thread ends before what it uses
 
   void want_map(std::int64_t head);
   void drop_map();
   void post_piece(bool first);
+  void wait_while_held(const std::stop_token& stop) const {
+    while (*hold && !stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 };
 
 void GpuSteps::Impl::want_map(std::int64_t head) {
@@ -46,6 +52,7 @@ void GpuSteps::Impl::drop_map() {
 // At the end of the queue: what was asked for meanwhile goes first.
 void GpuSteps::Impl::post_piece(bool first) {
   gpu::GpuWorker::Job piece = [this, first, number = maps](const std::stop_token& stop) {
+    wait_while_held(stop);
     if (number != maps || stop.stop_requested()) return;
     if (first) stepper->begin_map(map_head);
     const auto arrays = std::make_shared<const gpu::DeviceMap>(stepper->extend_map());
@@ -64,8 +71,9 @@ void GpuSteps::Impl::post_piece(bool first) {
   if (!worker.post(std::move(piece), failed)) failed(worker.disabled());
 }
 
-GpuSteps::GpuSteps(int device, std::function<void(Map)> on_map) : device_(device), impl_(std::make_unique<Impl>()) {
-  impl_->on_map = std::move(on_map);
+GpuSteps::GpuSteps(int device, std::function<void(Map)> on_map, std::shared_ptr<const std::atomic<bool>> hold)
+    : device_(device), impl_(std::make_unique<Impl>()) {
+  impl_->on_map = std::move(on_map), impl_->hold = std::move(hold);
 }
 
 // CUDA's objects go on the thread that made them.
@@ -97,6 +105,7 @@ GpuSteps::Found GpuSteps::seek(const Plan& plan, std::int64_t K, const std::stop
         impl_->stepper.emplace(problem, recipe, device_);
         impl_->generation = generation;
       }
+      impl_->wait_while_held(stop);
       if (stop.stop_requested()) throw Cancelled();
       auto arrays = std::make_shared<const gpu::DeviceState>(impl_->stepper->seek(K, stop));
       Found found{std::make_shared<const TraceState>(impl_->stepper->read(*arrays)), arrays,
@@ -122,7 +131,7 @@ GpuSteps::Found GpuSteps::seek(const Plan& plan, std::int64_t K, const std::stop
 #else
 
 struct GpuSteps::Impl {};
-GpuSteps::GpuSteps(int device, std::function<void(Map)>) : device_(device) {}
+GpuSteps::GpuSteps(int device, std::function<void(Map)>, std::shared_ptr<const std::atomic<bool>>) : device_(device) {}
 GpuSteps::~GpuSteps() = default;
 GpuSteps::Found GpuSteps::seek(const Plan&, std::int64_t, const std::stop_token&) {
   throw std::runtime_error("this build has no GPU half: the headers of CUDA 12.8 or newer were not there");

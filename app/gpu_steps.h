@@ -6,6 +6,7 @@
 // why.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -36,7 +37,8 @@ class GpuSteps {
     std::string failed;  // why there will be none
   };
 
-  GpuSteps(int device, std::function<void(Map)> on_map);  // called on the GPU's thread
+  // `on_map` is called on the GPU's thread; while `hold` is set nothing is launched.
+  GpuSteps(int device, std::function<void(Map)> on_map, std::shared_ptr<const std::atomic<bool>> hold);
   ~GpuSteps();
   GpuSteps(const GpuSteps&) = delete;
 

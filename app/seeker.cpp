@@ -127,7 +127,7 @@ Seeker::Result Seeker::serve(const Request& request, std::stop_token stop) {
     arrays_.reset();
     if (request.gpu >= 0) {
       try {
-        if (!gpu_ || gpu_->device() != request.gpu) gpu_.emplace(request.gpu, deliver_map_);
+        if (!gpu_ || gpu_->device() != request.gpu) gpu_.emplace(request.gpu, deliver_map_, hold_);
         GpuSteps::Found found = gpu_->seek(*plan_, K, stop);
         state_ = std::move(found.state), arrays_ = std::move(found.arrays), gpu_name_ = std::move(found.device);
       } catch (const Cancelled&) {

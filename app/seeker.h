@@ -2,6 +2,7 @@
 // cancelled on the way. It owns the trace; the document only ever sees finished states.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -71,6 +72,8 @@ class Seeker {
   ~Seeker();
 
   void request(Request request);
+  // While it is set nothing is launched on a GPU to step or to map: the counters of a run see the whole device.
+  void hold(bool on) { *hold_ = on; }
 
  private:
   class ScanEnding;
@@ -81,6 +84,7 @@ class Seeker {
   std::function<void(Result)> deliver_;
   std::function<void(GpuSteps::Map)> deliver_map_;
   std::shared_ptr<ScanEnding> ending_;
+  const std::shared_ptr<std::atomic<bool>> hold_ = std::make_shared<std::atomic<bool>>(false);
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::optional<Request> pending_;

@@ -5,6 +5,8 @@
 #include <QOpenGLFramebufferObject>
 #include <QWheelEvent>
 
+#include "app/gpu_child.h"
+
 namespace flashscope::window {
 
 StageWidget::StageWidget(const Document& document, QWidget* parent) : QOpenGLWidget(parent), document_(document) {
@@ -12,6 +14,7 @@ StageWidget::StageWidget(const Document& document, QWidget* parent) : QOpenGLWid
   setMouseTracking(true);
   setFocusPolicy(Qt::StrongFocus);
   setMinimumSize(480, 320);
+  setUpdateBehavior(PartialUpdate);  // a frame that is not drawn anew stays
   setAccessibleName("Stage");
   next_frame_.setSingleShot(true);
   next_frame_.setInterval(16);
@@ -75,6 +78,12 @@ viz::StageInput StageWidget::next_input(QSize size, double scale, unsigned frame
 
 void StageWidget::paintGL() {
   if (!stage_) return;
+  const QSize pixels = size() * devicePixelRatioF();
+  if (pixels == drawn_size_ && reads_counters(document_.job().stage)) {  // the GPU is the counters'
+    busy_frame_.start();
+    return;
+  }
+  drawn_size_ = pixels;
   busy_frame_.stop();
   const double ratio = devicePixelRatioF();
   viz::StageInput input =

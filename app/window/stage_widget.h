@@ -59,6 +59,7 @@ class StageWidget : public QOpenGLWidget {
   std::vector<viz::InputEvent> events_;
   QElapsedTimer clock_;
   QTimer next_frame_, busy_frame_;
+  QSize drawn_size_;     // in pixels
   int frames_left_ = 3;  // the user interface inside needs some frames to settle
   std::uint64_t drawn_version_ = ~std::uint64_t{0}, frames_ = 0;
   QString pointed_at_;
