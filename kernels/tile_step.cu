@@ -7,7 +7,8 @@
 //      Q_i │ from -> start (m, l, O)  │ S  P     │   start: the state before the tile; m, l, O, alpha, ...: the state
 //          └──────────────────────────┴──────────┘   after the verb. One warp a row; rows know nothing of each other.
 //
-// Any algorithm, guard, order, mask and defect of the engine, in its own arithmetic: see step.cuh. Constant: DOUBLE.
+// Any algorithm, guard, order and mask of the engine, and the defects of its fold, in its own arithmetic: see step.cuh and
+// step_plan.cpp, which refuses the others. Constant: DOUBLE.
 #include "step.cuh"
 
 namespace flashscope::gpu {

@@ -74,6 +74,18 @@ std::vector<TrafficLine> traffic_table(const Shape& shape, const Mask* mask, con
   else
     kernel.missing = standard ? "cuBLAS does not count what it moves" : "not counted in this run";
   lines.push_back(kernel);
+  if (kernel.bytes) {
+    const auto of_masks = [](const Traffic& traffic) {
+      Moved moved = traffic[Operand::mask];
+      return bytes_of(moved += traffic[Operand::bias]);
+    };
+    const TrafficBytes planes = of_masks(*report->gpu->counted), files = of_masks(counted_bytes);
+    if (planes.read != files.read) {
+      TrafficLine beyond = line(Label::counted, "of it, masks read as planes, beyond the ledger's");
+      beyond.bytes = {planes.read - files.read, planes.written - files.written};
+      lines.push_back(beyond);
+    }
+  }
 
   const auto measured = [&](std::optional<Caches> caches, const HardwareFigures* found) {
     TrafficLine l2 = line(Label::measured, "L2 - SM"), dram = line(Label::measured, "DRAM");

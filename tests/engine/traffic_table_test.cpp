@@ -76,6 +76,22 @@ TEST(TrafficTable, StandardsReReadsAreALineOfTheirOwn) {
   EXPECT_EQ(find(lines, "DRAM").against, "formula");
 }
 
+// A kernel reads lengths as a plane of bytes, a bias of 16 bits as float32; the ledger counts what the file holds.
+TEST(TrafficTable, MasksReadAsPlanesAreALineOfTheirOwn) {
+  Report report = measured_on_h200();
+  Recipe recipe;
+  recipe.Br = 128, recipe.Bc = 64;
+  report.gpu->counted = counted(Schedule(kShape, {}, recipe)).bytes;
+  EXPECT_EQ(table(Algorithm::flash2, &report).size(), 7u);
+  (*report.gpu->counted)[Operand::mask].read = 16'777'216, (*report.gpu->counted)[Operand::bias].read = 1'000;
+  const std::vector<TrafficLine> lines = table(Algorithm::flash2, &report);
+  ASSERT_EQ(lines.size(), 8u);
+  const TrafficLine& beyond = find(lines, "of it, masks read as planes, beyond the ledger's");
+  EXPECT_EQ(beyond.origin, Label::counted);
+  EXPECT_EQ(beyond.bytes->read, 16'778'216);
+  EXPECT_EQ(find(lines, "kernel").bytes->read - find(lines, "ledger").bytes->read, 16'778'216);
+}
+
 TEST(TrafficTable, WhatIsMissingSaysWhy) {
   const std::vector<TrafficLine> none = table(Algorithm::flash1, nullptr);
   for (const char* source : {"kernel", "L2 - SM", "DRAM"}) {
