@@ -80,7 +80,8 @@ std::string npy_header(ElementType type,  // a float, boolean or int64
 std::optional<std::int64_t> checked_elements(std::span<const std::int64_t> shape);
 // For messages: in single quotes, cut to 60 bytes, control bytes as \xNN.
 std::string shown(std::string_view text);
-// What a message lists as readable.
+// What a message lists as readable; a session (.fscope) is an .npz.
+constexpr std::string_view kKinds = "a .npy, .npz, .safetensors or .fscope";
 constexpr std::string_view kNpyTypes = "f2, f4, f8, V2 (bfloat16), b1, i1 to i8 or u1 to u8";
 constexpr std::string_view kSafetensorsTypes = "F64, F32, F16, BF16, BOOL, I8 to I64 or U8 to U64";
 

@@ -291,12 +291,23 @@ class Loader {
     return turned;
   }
 
-  void report(std::string_view role, const Source& source, const Tensor& tensor) {
+  // Which part of a file's array its numbers are of; empty where all of it was read.
+  std::string part(const Source& source, std::int64_t read, const char* of, std::optional<std::int64_t> head) const {
+    if (read == source.info.elements()) return {};
+    std::string text;
+    if (q_.batches > 1) text = fmt::format(", batch {}", wanted_.batch);
+    if (head) text += fmt::format(", {} {}", of, *head);
+    return text.empty() ? text : "; of" + text.substr(1);
+  }
+
+  void report(std::string_view role, const Source& source, const Tensor& tensor, std::optional<std::int64_t> head) {
     const TensorSummary summary = summarise(tensor);
-    found_.push_back(fmt::format("{} {}, range {:.4g} .. {:.4g}, {} NaN, {} Inf", role, source.describe(), summary.min,
-                                 summary.max, summary.nan, summary.inf));
+    const std::string of = part(source, tensor.size(), role == "k" || role == "v" ? "kv head" : "head", head);
+    found_.push_back(fmt::format("{} {}{} range {:.4g} .. {:.4g}, {} NaN, {} Inf", role, source.describe(),
+                                 of.empty() ? "," : of + ":", summary.min, summary.max, summary.nan, summary.inf));
     if (role != "lse" && summary.nan + summary.inf > 0)
-      warnings_.push_back(fmt::format("{}: {} NaN and {} Inf values", role, summary.nan, summary.inf));
+      warnings_.push_back(fmt::format("{}: {} NaN and {} Inf values{}", role, summary.nan, summary.inf,
+                                      of.empty() ? "" : of.substr(1)));
   }
 
   LoadedProblem read() {
@@ -308,7 +319,7 @@ class Loader {
     const auto tensor = [&](std::string_view role, const Extents& extents, std::optional<std::int64_t> one,
                             bool turned) {
       Tensor read = read_tensor(sources_[role], extents, one, turned);
-      report(role, sources_[role], read);
+      report(role, sources_[role], read, one);
       return read;
     };
     Tensor Q = tensor("q", q_, head, rows_first), K = tensor("k", k_, kv_head, rows_first),
@@ -353,17 +364,20 @@ class Loader {
           files::load_keep(*keep_, wanted_.mask_means, stop_, part_of_progress(keep_->source)));
       const std::int64_t kept = std::transform_reduce(keep->bits.begin(), keep->bits.end(), std::int64_t{0},
                                                       std::plus<>(), [](std::uint64_t w) { return std::popcount(w); });
-      found_.push_back(fmt::format("mask {}, {} means {}, {} of {} cells keep", keep_->source.describe(),
+      found_.push_back(fmt::format("mask {}, {} means {}{}, {} of {} cells keep", keep_->source.describe(),
                                    keep_->source.info.type == ElementType::boolean ? "true" : "1",
-                                   wanted_.mask_means == MaskMeans::keep ? "keep" : "drop", kept, keep_->elements()));
+                                   wanted_.mask_means == MaskMeans::keep ? "keep" : "drop",
+                                   part(keep_->source, keep_->elements(), "head", wanted_.head), kept,
+                                   keep_->elements()));
       mask.keep = std::move(keep);
     }
     if (!bias_) return;
     mask.bias = std::make_shared<const Bias>(files::load_bias(*bias_, stop_, part_of_progress(bias_->source)));
     const MaskSummary summary = summarise(mask);
     const std::string what = bias_->source.info.name.empty() ? "bias" : bias_->source.info.name;
-    found_.push_back(fmt::format("{} {}, added to the scores, {} of {} cells -inf", what, bias_->source.describe(),
-                                 summary.minus_inf_cells, bias_->elements()));
+    found_.push_back(fmt::format("{} {}, added to the scores{}, {} of {} cells -inf", what, bias_->source.describe(),
+                                 part(bias_->source, bias_->elements(), "head", wanted_.head), summary.minus_inf_cells,
+                                 bias_->elements()));
     if (summary.nan_cells > 0)
       warnings_.push_back(fmt::format(
           "{}: {} NaN cells{}", what, summary.nan_cells,

@@ -161,7 +161,7 @@ Directory safetensors_directory(const std::filesystem::path& path, std::int64_t 
   const std::string where = path.string();
   if (file_size < 8)
     throw InputError(where, fmt::format("a file of {} bytes", file_size),
-                     "a .npy, .npz or .safetensors (whose header length alone takes 8 bytes)");
+                     fmt::format("{} (a .safetensors' header length alone takes 8 bytes)", kKinds));
   const auto bytes = file_bytes(path, 0);
   std::array<unsigned char, 8> start{};
   bytes->read(std::as_writable_bytes(std::span(start)));
@@ -170,9 +170,8 @@ Directory safetensors_directory(const std::filesystem::path& path, std::int64_t 
   const std::int64_t rest = file_size - 8;
   if (length > static_cast<std::uint64_t>(std::min(rest, kMaxHeader)))
     throw InputError(where + ": byte 0", fmt::format("a header length of {} bytes", length),
-                     fmt::format("at most {} (the rest of the file is {} bytes); or another format: "
-                                 "only .npy, .npz and .safetensors are read",
-                                 std::min(rest, kMaxHeader), rest));
+                     fmt::format("at most {} (the rest of the file is {} bytes); or a file of another kind: {}",
+                                 std::min(rest, kMaxHeader), rest, kKinds));
   std::string text(length, '\0');
   bytes->read(std::as_writable_bytes(std::span(text)));
   if (text.empty() || text.front() != '{')

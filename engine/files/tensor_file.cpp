@@ -254,9 +254,9 @@ TensorFile::~TensorFile() = default;
 TensorFile TensorFile::open(const std::filesystem::path& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) throw InputError(path.string(), "no such file", "a .npy, .npz or .safetensors");
+  if (!std::filesystem::exists(status)) throw InputError(path.string(), "no such file", std::string(files::kKinds));
   if (!std::filesystem::is_regular_file(status))
-    throw InputError(path.string(), "a directory or a device", "a .npy, .npz or .safetensors");
+    throw InputError(path.string(), "a directory or a device", std::string(files::kKinds));
   const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path));
   std::array<char, 6> start{};
   if (size >= 6) files::file_bytes(path, 0)->read(std::as_writable_bytes(std::span(start)));

@@ -259,7 +259,9 @@ TEST(Npy, CutWhileItIsOpenIsFoundWhileReading) {
 
 TEST(Npy, WhatIsNoFileAtAll) {
   const Folder folder;
-  EXPECT_THAT(fault_of_open(folder / "absent.npy"), HasSubstr("no such file"));
+  EXPECT_THAT(fault_of_open(folder / "absent.npy"),
+              HasSubstr("found no such file, expected a .npy, .npz, .safetensors or .fscope"));
+  EXPECT_THAT(fault_of_open(folder.put("notes.txt", "not a tensor at all")), HasSubstr(".safetensors or .fscope"));
   EXPECT_THAT(fault_of_open(folder / ""), HasSubstr("directory"));
   EXPECT_THAT(fault_of_open("/dev/zero"), HasSubstr("device"));
   const auto path = folder.put("a.npy", floats_npy("(1,)", {1}));

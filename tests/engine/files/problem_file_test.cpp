@@ -111,7 +111,7 @@ TEST_F(ProblemFile, TwoThreeAndFourDimensions) {
   EXPECT_EQ(four.problem->shape(), (Shape{4, 2, 3, 5, 8, 8, DType::float32}));
   EXPECT_EQ(four.problem->Q().at(0, 0, 0), 96 / 8.0);
   EXPECT_EQ(four.problem->V().at(1, 4, 7), 159 / 8.0);
-  EXPECT_THAT(four.found, Contains(HasSubstr("q (2, 4, 3, 8) float32, range 12 .. 23.88, 0 NaN, 0 Inf")));
+  EXPECT_THAT(four.found, Contains(HasSubstr("q (2, 4, 3, 8) float32; of batch 1: range 12 .. 23.88, 0 NaN, 0 Inf")));
   EXPECT_THAT(four.warnings, IsEmpty());
   files.batch = 2;
   EXPECT_THAT(fault([&] { load_problem(files); }), HasSubstr("batch: found 2, expected 0 to 1"));
@@ -155,8 +155,12 @@ TEST_F(ProblemFile, OneHeadWithItsKeysAndValues) {
     files.layout = layout;
     const auto all = load_problem(files).problem;
     files.head = 2;
-    const auto one = load_problem(files).problem;
+    const auto loaded = load_problem(files);
+    const auto& one = loaded.problem;
     EXPECT_EQ(one->shape(), (Shape{1, 1, 3, 5, 8, 8, DType::float32}));
+    EXPECT_THAT(loaded.found, Contains(HasSubstr("float32; of head 2: range ")));  // not of what the file's shape says
+    EXPECT_THAT(loaded.found, Contains(HasSubstr("float32; of kv head 1: range ")));
+    EXPECT_THAT(loaded.found, Contains("mask (4, 1, 5) bool, true means keep; of head 2, 3 of 5 cells keep"));
     for (int r = 0; r < 3; ++r)
       for (int c = 0; c < 8; ++c) EXPECT_EQ(one->Q().at(0, r, c), all->Q().at(2, r, c));
     for (int r = 0; r < 5; ++r)
