@@ -20,7 +20,7 @@ namespace {
 struct Options {
   ProblemOptions problem;
   KernelOptions kernel;
-  std::vector<Question> questions;
+  std::vector<std::string> cells;  // of --why
   std::filesystem::path against;
   LseConvention lse;
   std::int64_t threads = 0;
@@ -112,7 +112,9 @@ int diagnose_problem(Options& options) {
   const auto threads = static_cast<int>(options.threads);
   Findings found;
   // Questions first: a wrong one is refused before the work.
-  for (Question question : options.questions) {
+  const bool one_head = problem.shape().heads == 1;
+  for (const std::string& cell : options.cells) {
+    Question question = parse_question(cell, one_head ? std::optional(opened.first_head) : std::nullopt);
     question.head -= opened.first_head;
     found.answers.push_back(why(problem, schedule, question, interrupt.token()));
   }
@@ -155,15 +157,16 @@ void add_diagnose(Command& command) {
   command.flag("--json", options->json, "one JSON object on standard output");
   command.integer("--threads", "N", "threads (default: all cores)", 1, 4096,
                   [options](std::int64_t n) { options->threads = n; });
-  command.option("--why", "CELLS",
-                 "the chain behind cells, e.g. \"O[0,71,3];m[0,71]@1200\": head, row, column or key; @K",
-                 [options](const std::string& word) {
-                   for (std::size_t at = 0; at <= word.size();) {
-                     const std::size_t end = std::min(word.find(';', at), word.size());
-                     options->questions.push_back(parse_question(std::string_view(word).substr(at, end - at)));
-                     at = end + 1;
-                   }
-                 });
+  command.option(
+      "--why", "CELLS",
+      "the chain behind cells, e.g. \"O[0,71,3];m[0,71]@1200\": head (unless there is one), row, column or key; @K",
+      [options](const std::string& word) {
+        for (std::size_t at = 0; at <= word.size();) {
+          const std::size_t end = std::min(word.find(';', at), word.size());
+          options->cells.push_back(word.substr(at, end - at));
+          at = end + 1;
+        }
+      });
   command.path("--against", "your kernel's O (.npy), or o, lse, m, l (.npz, .safetensors): compared and explained",
                options->against);
   command.option("--lse", "HOW", "how LSE is written, and read of --against: natural, or some of base2,negative,+inf",

@@ -49,8 +49,9 @@ struct Question {
   std::optional<std::int64_t> K;             // in that state; unset: at the end, or in the cell's own tile
   bool operator==(const Question&) const = default;
 };
-// "O[0,71,3]", "l[0,71]", "S[0,71,120]", "alpha[0,71,1]"; "@1234" behind it: in that state. Throws InputError.
-Question parse_question(std::string_view text);
+// "O[0,71,3]", "l[0,71]", "S[0,71,120]", "alpha[0,71,1]"; "@1234" behind it: in that state. Where only one head is
+// open, `only_head` is its number: it may be left out ("O[71,3]"), and another is refused. Throws InputError.
+Question parse_question(std::string_view text, std::optional<std::int64_t> only_head = {});
 std::string text(const Question& question);  // the inverse
 
 // Throws InputError for a cell that does not exist, or not yet in that state.

@@ -69,7 +69,7 @@ std::string one_line(const Provenance& provenance) {
   return line;
 }
 
-Question parse_question(std::string_view text) {
+Question parse_question(std::string_view text, std::optional<std::int64_t> only_head) {
   const auto wrong = [&] {
     return InputError(
         "why", fmt::format("\"{}\"", text),
@@ -100,7 +100,11 @@ Question parse_question(std::string_view text) {
   }
   const bool has_column = question.of == CellKind::O || question.of == CellKind::S || question.of == CellKind::P ||
                           question.of == CellKind::alpha;
+  if (only_head && numbers.size() == (has_column ? 2u : 1u)) numbers.insert(numbers.begin(), *only_head);
   if (!known || numbers.size() != (has_column ? 3u : 2u)) throw wrong();
+  if (only_head && numbers[0] != *only_head)
+    throw InputError("why", fmt::format("\"{}\", of head {}", text, numbers[0]),
+                     fmt::format("head {0}, the only one that is open, or no head: O[row,column]", *only_head));
   question.head = numbers[0], question.row = numbers[1];
   if (has_column) question.col = numbers[2];
   if (close + 1 < text.size()) {
