@@ -15,10 +15,15 @@ namespace {
 std::int64_t whole(double value) { return static_cast<std::int64_t>(std::llround(value)); }
 
 Json json_of(const ErrorReport& error, std::int64_t first_head) {
-  return {{"max", number(error.max)},           {"tolerance", number(error.tolerance)},
-          {"rows_checked", error.rows_checked}, {"rows", error.rows},
-          {"nan_mismatch", error.nan_mismatch}, {"worst_head", first_head + error.worst_head},
-          {"worst_row", error.worst_row},       {"within", error.within()}};
+  return {{"max", number(error.max)},
+          {"tolerance", number(error.tolerance)},
+          {"rows_checked", error.rows_checked},
+          {"rows", error.rows},
+          {"nan_mismatch", error.nan_mismatch},
+          {"worst_head", first_head + error.worst_head},
+          {"worst_row", error.worst_row},
+          {"max_within", error.max <= error.tolerance},
+          {"within", error.within()}};
 }
 
 // How far O and LSE are from those that came with the file. Values that are NaN, or unequal infinities, on one
@@ -276,14 +281,17 @@ void add_answer(Table& table, const ReportView& view) {
       {"NaN rows", grouped(report.nan_row_count), fmt::format("of {}", grouped(report.shape.heads * report.shape.Nq))});
   if (report.error) {
     const ErrorReport& error = *report.error;
+    const bool exceeded = !(error.max <= error.tolerance);
     table.line({"largest error", number_text(error.max),
-                fmt::format("against float64, tolerance {}: {}; {} of {} rows checked", number_text(error.tolerance),
-                            error.within() ? "within" : "EXCEEDED", grouped(error.rows_checked), grouped(error.rows))});
-    if (!error.within()) {
-      table.line({"", "",
-                  fmt::format("worst in head {}, row {}; {} rows NaN on one side only",
-                              view.first_head + error.worst_head, error.worst_row, error.nan_mismatch)});
-    }
+                fmt::format("against float64{}, tolerance {}: {}; {} of {} rows checked",
+                            error.nan_mismatch > 0 ? " in the rows that are not NaN" : "", number_text(error.tolerance),
+                            exceeded ? "EXCEEDED" : "within", grouped(error.rows_checked), grouped(error.rows))});
+    if (exceeded)
+      table.line(
+          {"", "", fmt::format("worst in head {}, row {}", view.first_head + error.worst_head, error.worst_row)});
+    if (error.nan_mismatch > 0)
+      table.line(
+          {"WRONGLY NaN", grouped(error.nan_mismatch), "of the checked rows: NaN in the run or in float64 only"});
   }
   const auto compare = [&](const char* what, const std::shared_ptr<const Tensor>& given,
                            std::span<const double> computed) {
@@ -389,7 +397,7 @@ Json blocks_json(const Shape& shape, const Recipe& recipe, const HardwareSheet* 
 
 std::string blocks_text(const Shape& shape, const Recipe& recipe, const HardwareSheet* sheet) {
   const Blocks blocks = blocks_of(shape, recipe);
-  std::string text = "thread blocks on a GPU, " + blocks.of;
+  std::string text = fmt::format("thread block{} on a GPU, {}", blocks.launched == 1 ? "" : "s", blocks.of);
   if (!sheet) return text;
   const auto sms = sheet->value(Quantity::sms);
   if (!sms) return text;
