@@ -7,8 +7,36 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace flashscope::command_line {
+
+namespace {
+
+// Indented by two; a list of single values, and such an object in a list, stand on one line: a row is a line.
+void append(std::string& text, const Json& value, std::size_t indent, bool in_list) {
+  const auto word = [](const Json& one) { return one.dump(-1, ' ', false, Json::error_handler_t::replace); };
+  const auto holds_more = [](const Json& one) { return one.is_structured() && !one.empty(); };
+  if (!holds_more(value)) {
+    text += word(value);
+    return;
+  }
+  const bool object = value.is_object();
+  const bool one_line = (in_list || !object) && std::none_of(value.begin(), value.end(), holds_more);
+  const auto new_line = [&](std::size_t spaces) { text += one_line ? "" : "\n" + std::string(spaces, ' '); };
+  text += object ? '{' : '[';
+  bool first = true;
+  for (const auto& [key, part] : value.items()) {
+    if (!std::exchange(first, false)) text += one_line ? ", " : ",";
+    new_line(indent + 2);
+    if (object) text += word(key) + ": ";
+    append(text, part, indent + 2, !object);
+  }
+  new_line(indent);
+  text += object ? '}' : ']';
+}
+
+}  // namespace
 
 Json number(double value) {
   if (std::isnan(value)) return "nan";
@@ -64,7 +92,9 @@ Json json_of(const OnChip& chip) {
 }
 
 void print_json(const Json& object) {
-  const std::string text = object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::string text;
+  append(text, object, 0, false);
+  text += '\n';
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 

@@ -117,6 +117,26 @@ TEST_F(CommandLine, DiagnoseSaysWhyAndReportsTheMask) {
   expect_refused("diagnose --why nonsense " + problem, "O[head,row,column]");
 }
 
+TEST_F(CommandLine, AQuestionUnderHeadIsOfThatHead) {
+  const std::string problem = "diagnose --random 1 --n 40 --d 8 --heads 3";
+  const auto answers = [&](const std::string& words) {
+    std::vector<std::string> found;
+    const json object = run_json(problem + words);
+    for (const json& one : object["why"])
+      found.push_back(one["chain"].get<std::string>() + " of head " + one["links"][0]["head"].dump() + ": " +
+                      one["value"].dump());
+    return found;
+  };
+  const std::vector<std::string> all = answers(" --why 'O[2,7,1];l[2,7]'");
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_THAT(all[0], HasSubstr("O[7, 1] <- P[7, 22] <- S[7, 22] of head 2"));
+  EXPECT_EQ(answers(" --head 2 --why 'O[2,7,1];l[2,7]'"), all);
+  EXPECT_EQ(answers(" --head 2 --why 'O[7,1];l[7]'"), all);  // there is only one
+  expect_refused(problem + " --head 2 --why 'O[0,7,1]'", "\"O[0,7,1]\", of head 0, expected head 2, the only one");
+  expect_refused(problem + " --why 'O[7,1]'", "O[head,row,column]");  // which of three?
+  EXPECT_EQ(run_json("diagnose --random 1 --n 40 --d 8 --why 'l[7]'")["why"].size(), 1u);
+}
+
 TEST_F(CommandLine, MasksByRule) {
   const std::string shape = "--random 3 --n 64 --d 8 --heads 2 --bc 16 --br 16 ";
   const json all = run_json("run " + shape +
@@ -212,6 +232,17 @@ TEST_F(CommandLine, RunReportsMismatchAndNan) {
   EXPECT_FALSE(defect["error_vs_float64"]["within"].get<bool>());
   const json nan = run_json("run --random 1 --n 300 --d 16 --bc 100 --causal --order reverse --guard none", 3);
   EXPECT_EQ(nan["nan_rows"], 44);
+  // The other rows are right: NaN rows are not an error of 1e-7.
+  const json& error = nan["error_vs_float64"];
+  EXPECT_EQ(error["nan_mismatch"], 44);
+  EXPECT_LE(error["max"].get<double>(), error["tolerance"].get<double>());
+  EXPECT_TRUE(error["max_within"].get<bool>());
+  EXPECT_FALSE(error["within"].get<bool>());
+  EXPECT_FALSE(defect["error_vs_float64"]["max_within"].get<bool>());
+  const std::string lines = run("run --random 1 --n 300 --d 16 --bc 100 --causal --order reverse --guard none").out;
+  EXPECT_THAT(lines, HasSubstr("in the rows that are not NaN, tolerance"));
+  EXPECT_THAT(lines, testing::ContainsRegex("WRONGLY NaN +44 +of the checked rows"));
+  EXPECT_THAT(lines, testing::Not(HasSubstr("EXCEEDED")));
   const json hidden = run_json("run --random 1 --n 300 --d 16 --bc 300 --defect no-rescale");
   EXPECT_THAT(hidden["defect_cannot_show"].get<std::string>(), HasSubstr("one tile"));
 }
@@ -292,6 +323,7 @@ TEST_F(CommandLine, BlocksStandBesideTheSms) {
   EXPECT_THAT(run("count --algorithm flash1" + shape).out,
               HasSubstr("16 thread blocks on a GPU, one a head: K, V outside; 132 SMs (sheet: H200), 116 idle"));
   const std::string small = "run --device cpu --random 1 --n 256 --d 16 --heads 2 --br 100";
+  EXPECT_THAT(run("count --n 8 --d 8").out, HasSubstr(" thread block on a GPU"));
   EXPECT_EQ(run_json(small)["thread_blocks"]["launched"], 2 * 3);
   EXPECT_TRUE(run_json(small)["thread_blocks"]["sms"].is_null());
   EXPECT_EQ(run_json(small + " --device-sheet h200")["thread_blocks"]["idle_sms"], 126);
@@ -449,6 +481,12 @@ TEST_F(CommandLine, InfinitiesAreStrings) {
   bool minus_inf = false;
   for (const json& row : state["rows"]) minus_inf = minus_inf || row["m"] == "-inf";
   EXPECT_TRUE(minus_inf);
+}
+
+TEST_F(CommandLine, JsonHasARowALine) {
+  const std::string out = run("step --random 1 --n 8 --d 4 --at 5 --json").out;
+  EXPECT_THAT(out, testing::ContainsRegex("\n    \\{\"row\": 0, \"m\": [-0-9.e]+, \"l\": 0.0, \"alpha\": null\\},\n"));
+  EXPECT_THAT(run("diagnose --random 1 --n 4 --d 4 --causal --json").out, HasSubstr("\"per_row\": [1, 2, 3, 4]"));
 }
 
 // ---- row
