@@ -7,9 +7,9 @@
 int main(int argc, char** argv) {
   namespace command_line = flashscope::command_line;
   if (command_line::is_command(argc, argv)) return command_line::run(argc, argv);
-  std::function<int(const std::filesystem::path&)> window;
+  std::function<int(const flashscope::WindowStart&)> window;
 #ifdef FLASHSCOPE_WINDOW
-  window = [&](const std::filesystem::path& file) { return flashscope::run_window(argc, argv, {file}); };
+  window = [&](const flashscope::WindowStart& start) { return flashscope::run_window(argc, argv, start); };
 #endif
   return command_line::open(argc, argv, window);
 }

@@ -82,9 +82,11 @@ void Command::repeated(const std::string& name, const std::string& takes, const 
 
 void Command::optional_word(const std::string& name, const std::string& takes, const std::string& missing,
                             const std::string& help, const Set& set) {
-  const auto fill = [set, missing](const CLI::results_t& words) {
+  const auto fill = [this, set, missing, name, group = group_](const CLI::results_t& words) {
     const bool none = words.empty() || words[0].empty() || words[0] == "true";
-    set(none ? missing : words[0]);
+    const std::string word = none ? missing : words[0];
+    set(word);
+    given_.push_back({name, group, [set, word] { set(word); }});
     return true;
   };
   app_.add_option(name, fill, help)->type_name(takes)->expected(0, 1)->group(group_);

@@ -1,9 +1,10 @@
 // The commands, one file each. A function adds its command's options and what it does to the program.
 #pragma once
 
-#include <filesystem>
+#include <functional>
 
 #include "app/command_line/arguments.h"
+#include "app/window_start.h"
 
 namespace flashscope::command_line {
 
@@ -20,5 +21,7 @@ void add_row(Command& command);
 void add_run(Command& command);
 void add_step(Command& command);
 void add_sweep(Command& command);
+// No command at all: `window` opens it; empty: there is none.
+void add_window(Command& command, const std::function<int(const WindowStart&)>& window);
 
 }  // namespace flashscope::command_line

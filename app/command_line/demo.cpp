@@ -79,27 +79,37 @@ int show_session(const std::filesystem::path& file, const std::stop_token& stop)
   return kDone;
 }
 
+void show_demo(const std::stop_token& stop) {
+  const std::shared_ptr<const Problem> problem = demo_problem();
+  draw(problem, demo_recipe(), 0, "flashscope-demo.png", stop);
+  report_first_minutes(*problem);
+  fmt::print("\n`flashscope --help` lists the commands.\n");
+}
+
+void show_problem(const ProblemOptions& options, const KernelOptions& kernel, const std::stop_token& stop) {
+  const bool demo = !options.seed && options.input.empty() && options.q.empty();
+  const OpenedProblem opened = demo ? OpenedProblem{demo_problem(), 0, {}, {}, {}} : open_problem(options, 0, stop);
+  print_notes("flashscope", opened, true);
+  const Recipe recipe = recipe_of(kernel, opened.problem->shape());
+  std::string name = demo ? "demo" : std::filesystem::path(opened.problem->name).stem().string();
+  std::replace(name.begin(), name.end(), ' ', '-');
+  draw(opened.problem, recipe, 0, fmt::format("flashscope-{}.png", name), stop);
+  fmt::print("{}: {}\n{}\n", opened.problem->name, recipe_text(opened.problem->shape(), recipe),
+             conventions(recipe, opened.problem->mask));
+}
+
 }  // namespace
 
-int show_without_window(const std::string& reason, const std::filesystem::path& file) {
+int show_without_window(const std::string& reason, Shown what, const ProblemOptions& problem,
+                        const KernelOptions& kernel) {
   fmt::print("{}\n", reason);
   const Interrupt interrupt;
-  if (file.empty()) {
-    const std::shared_ptr<const Problem> problem = demo_problem();
-    draw(problem, demo_recipe(), 0, "flashscope-demo.png", interrupt.token());
-    report_first_minutes(*problem);
-    fmt::print("\n`flashscope --help` lists the commands.\n");
-    return kDone;
-  }
-  if (is_session(file)) return show_session(file, interrupt.token());
-  ProblemOptions options;
-  options.input = file;
-  const OpenedProblem opened = open_problem(options, 0, interrupt.token());
-  print_notes("flashscope", opened, true);
-  draw(opened.problem, Recipe{}, 0, fmt::format("flashscope-{}.png", file.stem().string()), interrupt.token());
-  fmt::print("{}: {}\n{}\nTry `flashscope run --input {} --causal`.\n", opened.problem->name,
-             recipe_text(opened.problem->shape(), Recipe{}), conventions(Recipe{}, opened.problem->mask),
-             file.string());
+  if (what == Shown::file && is_session(problem.input)) return show_session(problem.input, interrupt.token());
+  if (what == Shown::demo)
+    show_demo(interrupt.token());
+  else
+    show_problem(problem, kernel, interrupt.token());
+  if (what == Shown::file) fmt::print("Try `flashscope run --input {} --causal`.\n", problem.input.string());
   return kDone;
 }
 

@@ -186,24 +186,7 @@ OpenedProblem random_tensors(const ProblemOptions& options, std::optional<std::i
 
 OpenedProblem files_tensors(const ProblemOptions& options, std::optional<std::int64_t> head,
                             const std::stop_token& stop) {
-  const ShapeOptions& s = options.shape;
-  if (s.n || s.nk || s.d || s.dv || s.heads || s.kv_heads || s.type) {
-    throw UsageError("--n, --nk, --d, --dv, --heads, --kv-heads and --dtype are for --random; a file has its own");
-  }
-  ProblemFiles wanted;
-  wanted.input = options.input;
-  wanted.q = options.q, wanted.k = options.k, wanted.v = options.v;
-  wanted.mask = options.mask.mask, wanted.bias = options.mask.bias;
-  wanted.names = options.names;
-  wanted.layout = options.layout;
-  wanted.batch = options.batch;
-  wanted.head = head;
-  wanted.scale = options.scale;
-  wanted.mask_means = options.mask.mask_means;
-  wanted.causal = options.mask.causal;
-  wanted.window = options.mask.window;
-  wanted.rules = options.mask.rules;
-  wanted.memory_limit = options.memory;
+  const ProblemFiles wanted = files_of(options, head);
   LoadedProblem loaded = load_problem(wanted, stop);
   OpenedProblem opened{
       std::move(loaded.problem), head.value_or(0), std::move(loaded.found), std::move(loaded.warnings), {}};
@@ -404,8 +387,7 @@ Recipe recipe_of(const KernelOptions& options, const Shape& shape) {
   return recipe;
 }
 
-OpenedProblem open_problem(const ProblemOptions& options, std::optional<std::int64_t> head,
-                           const std::stop_token& stop) {
+ProblemSource source_of(const ProblemOptions& options) {
   const bool arrays = !options.q.empty() || !options.k.empty() || !options.v.empty();
   const int sources = options.seed.has_value() + !options.input.empty() + arrays;
   if (sources == 0) {
@@ -415,8 +397,36 @@ OpenedProblem open_problem(const ProblemOptions& options, std::optional<std::int
   if (arrays && (options.q.empty() || options.k.empty() || options.v.empty())) {
     throw UsageError("--q, --k and --v go together");
   }
+  return options.seed ? ProblemSource::random : ProblemSource::files;
+}
+
+ProblemFiles files_of(const ProblemOptions& options, std::optional<std::int64_t> head) {
+  const ShapeOptions& s = options.shape;
+  if (s.n || s.nk || s.d || s.dv || s.heads || s.kv_heads || s.type) {
+    throw UsageError("--n, --nk, --d, --dv, --heads, --kv-heads and --dtype are for --random; a file has its own");
+  }
+  ProblemFiles wanted;
+  wanted.input = options.input;
+  wanted.q = options.q, wanted.k = options.k, wanted.v = options.v;
+  wanted.mask = options.mask.mask, wanted.bias = options.mask.bias;
+  wanted.names = options.names;
+  wanted.layout = options.layout;
+  wanted.batch = options.batch;
+  wanted.head = options.head ? options.head : head;
+  wanted.scale = options.scale;
+  wanted.mask_means = options.mask.mask_means;
+  wanted.causal = options.mask.causal;
+  wanted.window = options.mask.window;
+  wanted.rules = options.mask.rules;
+  wanted.memory_limit = options.memory;
+  return wanted;
+}
+
+OpenedProblem open_problem(const ProblemOptions& options, std::optional<std::int64_t> head,
+                           const std::stop_token& stop) {
   if (options.head) head = options.head;
-  return options.seed ? random_tensors(options, head, stop) : files_tensors(options, head, stop);
+  return source_of(options) == ProblemSource::random ? random_tensors(options, head, stop)
+                                                     : files_tensors(options, head, stop);
 }
 
 void print_notes(std::string_view who, const OpenedProblem& opened, bool found) {

@@ -70,6 +70,12 @@ void start_from(KernelOptions& options, const std::optional<Recipe>& recipe);
 // Checked against the shape; block sizes from --sram where given.
 Recipe recipe_of(const KernelOptions& options, const Shape& shape);
 
+// Whether it is drawn at random or read from files. Throws UsageError where neither is asked for, or both.
+enum class ProblemSource { random, files };
+ProblemSource source_of(const ProblemOptions& options);
+// What is read from files. `head` where --head is not given; unset: all heads. Throws UsageError.
+ProblemFiles files_of(const ProblemOptions& options, std::optional<std::int64_t> head);
+
 // A problem, and the number of its first query head in the file or in the whole random problem.
 struct OpenedProblem {
   std::shared_ptr<const Problem> problem;

@@ -9,8 +9,6 @@
 #include <new>
 
 #include "app/command_line/commands.h"
-#include "app/command_line/demo.h"
-#include "app/command_line/display.h"
 #include "app/command_line/picture.h"
 #include "app/gpu_child.h"
 #include "app/measure.h"
@@ -41,8 +39,9 @@ constexpr const char *kGpuRun = "gpu-run", *kGpuSweep = "gpu-sweep";
 
 constexpr const char* kAbout =
     "flashscope: step, run and count a tiled attention kernel on your own tensors.\n"
-    "Without a command the window opens on FILE (.npz, .safetensors, .fscope) or on the built-in demo;\n"
-    "without a display the demo is rendered to flashscope-demo.png instead.";
+    "Without a command the window opens on FILE (.npz, .safetensors, .fscope), on the problem and kernel of the\n"
+    "options that `flashscope run` takes, or on the built-in demo; without a display it is a picture instead.";
+constexpr const char* kAboutWindow = "Opens the window on FILE, with the options of PROBLEM and KERNEL below.";
 constexpr const char* kExits =
     "Every command takes --json and prints one JSON object on standard output.\n"
     "Exit codes: 0 done, 2 bad usage or input, 3 NaN or a mismatch was found, 4 the device failed, 130 cancelled.\n"
@@ -75,13 +74,24 @@ int run_action(const std::function<int()>& action, const std::string& who) {
   return kBadInput;
 }
 
+int parse_and_act(CLI::App& program, int argc, char** argv, const std::function<int()>& chosen) {
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return program.exit(help);
+  } catch (const CLI::CallForVersion& version) {
+    return program.exit(version);
+  }
+  return chosen();
+}
+
 }  // namespace
 
 bool is_command(int argc, char** argv) {
   if (argc < 2) return false;
   const std::string_view word = argv[1];
   const auto named = [&](const Known& known) { return word == known.name; };
-  return word.starts_with('-') || word == kGpuRun || word == kGpuSweep ||
+  return word == "-h" || word == "--help" || word == "--version" || word == kGpuRun || word == kGpuSweep ||
          std::any_of(kCommands.begin(), kCommands.end(), named);
 }
 
@@ -105,35 +115,16 @@ int run(int argc, char** argv) {
 
   std::string who = "flashscope";
   if (argc > 1 && argv[1][0] != '-') who += fmt::format(" {}", argv[1]);
-  const auto parse = [&]() -> int {
-    const std::string first = argc > 1 ? argv[1] : "";
-    if (first.starts_with('-') && first != "-h" && first != "--help" && first != "--version") {
-      throw UsageError(first + ": not an option without a command (see flashscope --help)");
-    }
-    try {
-      program.parse(argc, argv);
-    } catch (const CLI::CallForHelp& help) {
-      return program.exit(help);
-    } catch (const CLI::CallForVersion& version) {
-      return program.exit(version);
-    }
-    return chosen();
-  };
-  return run_action(parse, who);
+  return run_action([&] { return parse_and_act(program, argc, argv, chosen); }, who);
 }
 
-int open(int argc, char** argv, const std::function<int(const std::filesystem::path& file)>& window) {
-  const auto show = [&]() -> int {
-    if (argc > 2) throw UsageError(fmt::format("{} arguments, but one file is opened at a time", argc - 1));
-    const std::filesystem::path file = argc > 1 ? argv[1] : "";
-    if (!file.empty() && !std::filesystem::exists(file)) {
-      throw UsageError(fmt::format("{}: no such file, and no command of that name (see flashscope --help)", argv[1]));
-    }
-    if (!window) return show_without_window("This build has no window (FLASHSCOPE_WINDOW=OFF).", file);
-    if (const auto why = why_no_display()) return show_without_window("No window: " + *why + ".", file);
-    return window(file);
-  };
-  return run_action(show, "flashscope");
+int open(int argc, char** argv, const std::function<int(const WindowStart&)>& window) {
+  CLI::App program(kAboutWindow, "flashscope");
+  program.get_formatter()->column_width(40);
+  std::function<int()> chosen;
+  Command command(program, chosen);
+  add_window(command, window);
+  return run_action([&] { return parse_and_act(program, argc, argv, chosen); }, "flashscope");
 }
 
 }  // namespace flashscope::command_line

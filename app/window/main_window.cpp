@@ -48,7 +48,7 @@ bool keeps_key(const QWidget* focus, const QKeyEvent& event) {
 
 }  // namespace
 
-MainWindow::MainWindow(const std::filesystem::path& file)
+MainWindow::MainWindow(const WindowStart& start)
     : demo_(demo_problem()),
       document_([this] {
         if (!poll_queued_.exchange(true)) QMetaObject::invokeMethod(this, &MainWindow::poll, Qt::QueuedConnection);
@@ -123,10 +123,7 @@ MainWindow::MainWindow(const std::filesystem::path& file)
   load_settings();
   look_for_gpus();
   open_demo();
-  if (!file.empty())
-    open_path(file);
-  else if (const std::optional<Session> session = first_start_ ? std::nullopt : load_session(settings_))
-    restore(*session);
+  open(start);
   stage_->setFocus();
 }
 
@@ -205,9 +202,9 @@ void MainWindow::follow_problem() {
     if (restoring_)
       QMetaObject::invokeMethod(
           this, [this, session = *restoring_] { apply_session(session); }, Qt::QueuedConnection);
-    else if (from_demo)
+    else if (from_demo || opening_recipe_)
       QMetaObject::invokeMethod(
-          this, [this] { apply([](Document& d) { d.set_recipe({}); }); }, Qt::QueuedConnection);
+          this, [this, recipe = opening_recipe_] { set_recipe_for(recipe); }, Qt::QueuedConnection);
     if (!restoring_) actions_["view.problem"]->trigger();  // what was found
     restoring_.reset();
   }

@@ -15,6 +15,7 @@
 #include "app/window/panel.h"
 #include "app/window/parity_check.h"
 #include "app/window/session.h"
+#include "app/window_start.h"
 
 class QMenu;
 
@@ -35,15 +36,17 @@ class MainWindow : public QMainWindow {
   Q_OBJECT
 
  public:
-  // Opens `file`; without one, what was open last time; the first time, the demo.
-  explicit MainWindow(const std::filesystem::path& file = {});
+  // Opens what is asked for; where nothing is, what was open last time; the first time, the demo.
+  explicit MainWindow(const WindowStart& start = {});
   ~MainWindow() override;
+
+  using RecipeFor = std::function<Recipe(const Shape&)>;
 
   Document& document() { return document_; }
   const Actions& actions_table() const { return actions_; }
   void apply(const Change& change);               // a command of the person
   void apply_when_planned(const Change& change);  // what follows it, unless another command comes first
-  void open_path(const std::filesystem::path& path, bool ask = false);
+  void open_path(const std::filesystem::path& path, bool ask = false, const RecipeFor& recipe = {});
   void notice(const QString& message);  // passes by itself
   void fail(const QString& message);    // stays until it is dismissed, or something else is done
   QString message() const;              // what the person sees; empty: nothing
@@ -106,7 +109,9 @@ class MainWindow : public QMainWindow {
   // main_window_files.cpp
   void open_demo();
   void choose_file(bool ask);
-  void open_files(const ProblemFiles& files);
+  void open(const WindowStart& start);
+  void open_files(const ProblemFiles& files, const RecipeFor& recipe = {});
+  void set_recipe_for(const RecipeFor& recipe);
   void open_other_layout();
   void restore(const Session& session);
   void apply_session(const Session& session);
@@ -116,7 +121,7 @@ class MainWindow : public QMainWindow {
   void export_result();
   QString place_as_text() const;
   // main_window_session.cpp
-  void open_session_file(const std::filesystem::path& path);
+  void open_session_file(const std::filesystem::path& path, const RecipeFor& recipe = {});
   void take_session(const SessionFile& session, const std::filesystem::path& path);
   std::string view_as_json() const;
   void choose_session_place(const std::function<void()>& then = {});
@@ -164,6 +169,7 @@ class MainWindow : public QMainWindow {
   std::string document_message_;
   std::vector<Origin> origins_;  // which files the tensors came from, for undo and the session
   std::optional<ProblemFiles> opening_;
+  RecipeFor opening_recipe_;
   std::optional<Session> restoring_;
   std::shared_ptr<const Tensor> shown_q_;
   QStringList recent_;

@@ -9,6 +9,7 @@
 #include "app/window/open_dialog.h"
 #include "app/window/stage_widget.h"
 #include "app/window/text.h"
+#include "engine/error.h"
 #include "engine/files/tensor_file.h"
 
 namespace flashscope::window {
@@ -36,22 +37,52 @@ void MainWindow::choose_file(bool ask) {
   open_path(chosen.toStdString(), ask);
 }
 
-void MainWindow::open_path(const std::filesystem::path& path, bool ask) {
+// What the command line asked for.
+void MainWindow::open(const WindowStart& start) {
+  if (start.make) {
+    notice("Drawing Q, K and V at random");
+    return inspecting_.start(
+        start.make,
+        [this, recipe = start.recipe](const std::shared_ptr<const Problem>& problem) {
+          apply([&](Document& document) {
+            document.join_changes(true);
+            document.set_problem(problem);
+            document.set_recipe(recipe(problem->shape()));
+            document.join_changes(false);
+          });
+        },
+        [this](const QString& why) { fail(why); });
+  }
+  if (start.files) return open_files(*start.files, start.recipe);
+  if (!start.file.empty()) return open_path(start.file, false, start.recipe);
+  if (start.recipe) return set_recipe_for(start.recipe);
+  if (const std::optional<Session> session = first_start_ ? std::nullopt : load_session(settings_)) restore(*session);
+}
+
+void MainWindow::set_recipe_for(const RecipeFor& recipe) {
+  try {
+    apply([wanted = recipe ? recipe(document_.problem()->shape()) : Recipe{}](Document& d) { d.set_recipe(wanted); });
+  } catch (const InputError& error) {
+    fail(text(error.what()));
+  }
+}
+
+void MainWindow::open_path(const std::filesystem::path& path, bool ask, const RecipeFor& recipe) {
   notice_.clear();
   // Nothing: a session.
   inspecting_.start(
       [path](const std::stop_token&) { return is_session(path) ? std::nullopt : std::optional(inspect(path)); },
-      [this, path, ask](const std::optional<FileReport>& found) {
-        if (!found) return before_losing([this, path] { open_session_file(path); });
+      [this, path, ask, recipe](const std::optional<FileReport>& found) {
+        if (!found) return before_losing([this, path, recipe] { open_session_file(path, recipe); });
         const FileReport& report = *found;
         if (!ask && is_clear(report)) {
           ProblemFiles files;
           files.input = path;
-          return open_files(files);
+          return open_files(files, recipe);
         }
         auto* dialog = new OpenDialog(path, report, this);
         dialog->setAttribute(Qt::WA_DeleteOnClose);
-        connect(dialog, &QDialog::accepted, this, [this, dialog] { open_files(dialog->files()); });
+        connect(dialog, &QDialog::accepted, this, [this, dialog, recipe] { open_files(dialog->files(), recipe); });
         dialog->open();
       },
       [this](const QString& why) { fail(why); });
@@ -68,8 +99,8 @@ void MainWindow::open_other_layout() {
   notice("The layout is of tensors from a file; these were not read from one.");
 }
 
-void MainWindow::open_files(const ProblemFiles& files) {
-  opening_ = files;
+void MainWindow::open_files(const ProblemFiles& files, const RecipeFor& recipe) {
+  opening_ = files, opening_recipe_ = recipe;
   restoring_.reset();
   apply([&](Document& document) { document.open(files); });
 }

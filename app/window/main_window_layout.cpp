@@ -170,6 +170,8 @@ void MainWindow::save_settings() {
   for (const Origin& origin : origins_)
     if (origin.q.lock() == problem->q) session.files = origin.files;
   session.session_file = session_path_;
+  // What is in no file, drawn at random or of the gallery, cannot be opened again.
+  if (!session.files && session_path_.empty() && problem->q != demo_->q) return settings_.remove("session");
   session.causal = problem->mask.causal;
   session.window = problem->mask.window;
   session.rules = problem->mask.rules;

@@ -47,12 +47,17 @@ std::string MainWindow::view_as_json() const {
   return json.dump();
 }
 
-void MainWindow::open_session_file(const std::filesystem::path& path) {
+void MainWindow::open_session_file(const std::filesystem::path& path, const RecipeFor& recipe) {
   opening_.reset();
   restoring_.reset();
   apply([&](Document& document) {
-    document.open_session(path, [this, path](const SessionFile& session) {
-      document_.set_session(session, [this, session, path] { take_session(session, path); });
+    document.open_session(path, [this, path, recipe](const SessionFile& session) {
+      document_.set_session(session, [this, session, path, recipe] {
+        take_session(session, path);
+        if (recipe)
+          QMetaObject::invokeMethod(
+              this, [this, recipe] { set_recipe_for(recipe); }, Qt::QueuedConnection);
+      });
     });
   });
 }

@@ -8,7 +8,7 @@
 
 namespace flashscope {
 
-int run_window(int& argc, char** argv, const WindowOptions& options) {
+int run_window(int& argc, char** argv, const WindowStart& start) {
   QSurfaceFormat format;
   format.setRenderableType(QSurfaceFormat::OpenGL);
   format.setProfile(QSurfaceFormat::CoreProfile);
@@ -19,7 +19,7 @@ int run_window(int& argc, char** argv, const WindowOptions& options) {
   QApplication::setApplicationName("flashscope");
   QApplication::setApplicationVersion(FLASHSCOPE_VERSION);
   QApplication::setWindowIcon(window::program_icon());
-  window::MainWindow main_window(options.file);
+  window::MainWindow main_window(start);
   main_window.show();
   return QApplication::exec();
 }

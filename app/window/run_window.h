@@ -2,15 +2,11 @@
 // Only in builds with FLASHSCOPE_WINDOW; the rest of the program knows nothing else of the window.
 #pragma once
 
-#include <filesystem>
+#include "app/window_start.h"
 
 namespace flashscope {
 
-struct WindowOptions {
-  std::filesystem::path file;  // opened at start; empty: the built-in demo
-};
-
 // Returns the program's exit code. argc and argv are Qt's to edit, and must outlive the call.
-int run_window(int& argc, char** argv, const WindowOptions& options);
+int run_window(int& argc, char** argv, const WindowStart& start);
 
 }  // namespace flashscope

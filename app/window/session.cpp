@@ -9,7 +9,10 @@
 namespace flashscope::window {
 namespace {
 
-QString path_text(const std::filesystem::path& path) { return text(path.string()); }
+// Whole: the next start may be in another folder.
+QString path_text(const std::filesystem::path& path) {
+  return path.empty() ? QString() : text(std::filesystem::absolute(path).lexically_normal().string());
+}
 std::filesystem::path path_value(const QSettings& settings, const char* key) {
   return settings.value(key).toString().toStdString();
 }
@@ -159,7 +162,7 @@ void save_session(QSettings& settings, const Session& session) {
   settings.remove("session");
   settings.beginGroup("session");
   settings.setValue("demo", !session.files);
-  if (!session.session_file.empty()) settings.setValue("file", text(session.session_file.string()));
+  if (!session.session_file.empty()) settings.setValue("file", path_text(session.session_file));
   if (session.files) save_files(settings, *session.files);
   settings.setValue("causal", static_cast<int>(session.causal));
   if (session.window) {

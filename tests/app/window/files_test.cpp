@@ -56,6 +56,72 @@ TEST_F(WindowTest, ABadFileAtTheStartIsToldAndLeavesTheDemo) {
   EXPECT_EQ(document().problem()->name, demo_problem()->name);
 }
 
+// As the command line asks for it: the file, or another problem, under a recipe.
+TEST_F(WindowTest, StartsOnAFileUnderARecipe) {
+  Recipe recipe;
+  recipe.Br = 96, recipe.order = Order::reverse, recipe.guard = Guard::none;
+  WindowStart what = data_file("codelm_layer3.npz");
+  what.recipe = [&](const Shape& shape) {
+    EXPECT_EQ(shape.heads, 4);
+    return recipe;
+  };
+  start(what);
+  ASSERT_TRUE(wait_until([&] { return document().problem()->shape().heads == 4 && document().recipe() == recipe; }));
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(document().stage().schedule->recipe(), recipe);
+  // What is opened next is not under it.
+  window_->open_path(data_file("tile_max.npz"));
+  ASSERT_TRUE(wait_until([&] { return document().problem()->shape().heads == 1; }));
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(document().problem()->name, "tile_max.npz");
+
+  what = {};
+  what.files.emplace().input = data_file("codelm_layer3.npz");
+  what.files->head = 2, what.files->causal = Causal::bottom_right;
+  what.recipe = [](const Shape&) -> Recipe { throw InputError("--br", "too many", "fewer"); };
+  start(what);
+  ASSERT_TRUE(wait_until([&] { return document().problem()->mask.causal == Causal::bottom_right; }));
+  ASSERT_TRUE(wait_until([&] { return window_->message().contains("--br: found too many"); }));
+  EXPECT_EQ(document().problem()->shape().heads, 1);
+}
+
+TEST_F(WindowTest, StartsOnARandomProblemAndTheDemoUnderARecipe) {
+  Recipe recipe;
+  recipe.Br = recipe.Bc = 8, recipe.guard = Guard::none;
+  WindowStart what;
+  what.recipe = [&](const Shape&) { return recipe; };
+  what.make = [](const std::stop_token&) { return random_problem({1, 1, 24, 24, 8, 8, DType::float32}, 1); };
+  start(what);
+  EXPECT_EQ(document().problem()->name, "random 1");
+  EXPECT_EQ(document().recipe(), recipe);
+  EXPECT_EQ(document().stage().state->steps, 3 * (1 + 3 * 8 + 2));
+  // In no file: the next start is not its recipe on the demo.
+  close();
+  start();
+  EXPECT_EQ(document().problem()->name, demo_problem()->name);
+  EXPECT_EQ(document().recipe(), demo_recipe());
+
+  what.make = nullptr;
+  start(what);
+  EXPECT_EQ(document().problem()->name, demo_problem()->name);
+  EXPECT_EQ(document().recipe(), recipe);
+}
+
+TEST_F(WindowTest, WhatIsRememberedOpensFromAnotherFolderToo) {
+  const std::filesystem::path folder = folder_.path().toStdString(), here = std::filesystem::current_path();
+  std::filesystem::copy_file(data_file("codelm_layer3.npz"), folder / "mine.npz");
+  std::filesystem::current_path(folder);
+  window_->open_path("mine.npz");
+  ASSERT_TRUE(wait_until([&] { return document().problem()->shape().heads == 4; }));
+  ASSERT_TRUE(settle());
+  close();
+  std::filesystem::current_path(here);
+  start();
+  ASSERT_TRUE(wait_until([&] { return document().problem()->shape().heads == 4; }));
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(document().problem()->name, "mine.npz");
+}
+
 TEST_F(WindowTest, DroppedFileIsOpened) {
   QMimeData data;
   data.setUrls({QUrl::fromLocalFile(QString::fromStdString(data_file("codelm_layer3.npz").string()))});

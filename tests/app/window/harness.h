@@ -31,9 +31,9 @@ class WindowTest : public ::testing::Test {
   void TearDown() override { window_.reset(); }
 
   // A start of the program with the settings of this test.
-  void start(const std::filesystem::path& file = {}, QSize size = {1280, 720}) {
+  void start(const WindowStart& what = {}, QSize size = {1280, 720}) {
     window_.reset();
-    window_ = std::make_unique<MainWindow>(file);
+    window_ = std::make_unique<MainWindow>(what);
     find<OverlayBar>("overlay")->set_notice_time(3'600'000);  // tests read them, however slow the machine is
     window_->resize(size);
     window_->show();
