@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <span>
 
 #include "engine/attention/cpu_runner.h"
 #include "engine/error.h"
@@ -93,7 +92,6 @@ bool later_row_blocks_come_later(Algorithm algorithm, Stage stage) {
   return algorithm == Algorithm::flash2;
 }
 
-// The first NaN, in step order, of these ascending rows of one head.
 template <class T>
 std::optional<FirstNan> first_nan_of_rows(const Problem& problem, const Schedule& schedule, std::int64_t head,
                                           std::span<const std::int64_t> rows, const std::stop_token& stop) {
@@ -113,16 +111,12 @@ std::optional<FirstNan> first_nan_of_rows(const Problem& problem, const Schedule
   return first;
 }
 
+}  // namespace
+
 std::optional<FirstNan> first_nan_of_rows(const Problem& problem, const Schedule& schedule, std::int64_t head,
                                           std::span<const std::int64_t> rows, const std::stop_token& stop) {
   return problem.in_double() ? first_nan_of_rows<double>(problem, schedule, head, rows, stop)
                              : first_nan_of_rows<float>(problem, schedule, head, rows, stop);
-}
-
-}  // namespace
-
-std::optional<FirstNan> first_nan_of_row(Trace& trace, std::int64_t head, std::int64_t row, std::stop_token stop) {
-  return first_nan_of_rows(trace.problem(), trace.schedule(), head, std::span(&row, 1), stop);
 }
 
 Diagnosis diagnose(std::shared_ptr<const Problem> problem, const Recipe& recipe, int threads, std::stop_token stop,

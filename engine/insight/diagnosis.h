@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct Diagnosis {
 // Runs the problem under the recipe and traces the first NaN. Throws InputError, Cancelled.
 Diagnosis diagnose(std::shared_ptr<const Problem> problem, const Recipe& recipe, int threads = 0,
                    std::stop_token stop = {}, const Progress& progress = {});
-// The first NaN of one row, if any.
-std::optional<FirstNan> first_nan_of_row(Trace& trace, std::int64_t head, std::int64_t row, std::stop_token stop = {});
+// The first NaN, in step order, of these ascending rows of one head. Throws Cancelled.
+std::optional<FirstNan> first_nan_of_rows(const Problem& problem, const Schedule& schedule, std::int64_t head,
+                                          std::span<const std::int64_t> rows, const std::stop_token& stop = {});
 
 }  // namespace flashscope

@@ -65,8 +65,7 @@ void expect_first(const std::shared_ptr<const Problem>& problem, const Recipe& r
   EXPECT_TRUE(std::isnan(why(*problem, schedule, question).links.front().value)) << text(recipe);
 
   // The row alone gives the same answer.
-  Trace trace(problem, recipe);
-  const auto alone = first_nan_of_row(trace, 0, first.row);
+  const auto alone = first_nan_of_rows(*problem, schedule, 0, std::span(&first.row, 1));
   ASSERT_TRUE(alone) << text(recipe);
   EXPECT_EQ(alone->step, first.step);
   EXPECT_EQ(alone->cause, first.cause);
@@ -78,8 +77,9 @@ TEST(Diagnosis, clean_problem_has_none) {
     const Diagnosis diagnosis = diagnose(problem, recipe_of(algorithm), 1);
     EXPECT_FALSE(diagnosis.first_nan);
     EXPECT_TRUE(diagnosis.nan_rows[0].empty());
-    Trace trace(problem, recipe_of(algorithm));
-    EXPECT_FALSE(first_nan_of_row(trace, 0, 3));
+    const std::int64_t rows[] = {0, 3};
+    const Schedule schedule(problem->shape(), problem->mask, recipe_of(algorithm));
+    EXPECT_FALSE(first_nan_of_rows(*problem, schedule, 0, rows));
   }
 }
 

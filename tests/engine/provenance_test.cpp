@@ -31,15 +31,18 @@ enum class Plant {
   masked_tiles,  // a random keep mask, no guard
   empty_row,
   score_overflow,
+  float16_overflow,  // scores kept in float16, products beyond it
   mask_overflow
 };
-constexpr int kPlants = 13;
+constexpr int kPlants = 14;
+constexpr std::int64_t kHeads = 4;  // on 1, 2 or 4 of keys
 
 struct Planted {
   Plant plant = Plant::none;
   std::shared_ptr<const Problem> problem;
   Recipe recipe;
   std::int64_t head = 0, row = 0, col = 0;  // of the tensor it is planted in
+  std::int64_t query_head = 0;              // a head that meets it
 };
 
 // ---- the row again, in plain float
@@ -97,7 +100,8 @@ std::optional<Found> oracle(const Problem& p, const Recipe& recipe, std::int64_t
       float dot = 0;
       for (std::int64_t e = 0; e < p.Q().cols; ++e)
         dot += static_cast<float>(p.Q().at(h, r, e)) * static_cast<float>(p.K().at(kv, c, e));
-      const float raw = dot * static_cast<float>(p.scale);
+      const auto kept = [&](float score) { return static_cast<float>(round_to(recipe.numerics.scores, score)); };
+      const float raw = kept(kept(dot) * static_cast<float>(p.scale));
       const bool seen = sees(p, h, r, c);
       float s = raw;
       const double bias = p.mask.bias ? p.mask.bias->at(h, r, c) : 0;
@@ -176,7 +180,8 @@ class Planter {
   Planted plant(Plant what) {
     Planted planted;
     planted.plant = what;
-    Shape shape{2, 1 + below(2), 3 + below(16), 3 + below(16), 1 + below(4), 1 + below(3), DType::float32};
+    Shape shape{kHeads,        std::int64_t{1} << below(3), 3 + below(16), 3 + below(16), 1 + below(4), 1 + below(3),
+                DType::float32};
     const auto base = random_problem(shape, random_());
     Tensor Q = base->Q(), K = base->K(), V = base->V();
     Mask mask;
@@ -191,7 +196,9 @@ class Planter {
     if (below(3) == 0) mask.causal = below(2) ? Causal::top_left : Causal::bottom_right;
     if (below(4) == 0) mask.window = Window{below(5), below(5)};
     const auto element = [&](Tensor& tensor, double value) {
-      planted.head = below(tensor.heads), planted.row = below(tensor.rows), planted.col = below(tensor.cols);
+      planted.head = below(tensor.heads);
+      planted.query_head = planted.head * (kHeads / tensor.heads) + below(kHeads / tensor.heads);
+      planted.row = below(tensor.rows), planted.col = below(tensor.cols);
       set(tensor, planted.head, planted.row, planted.col, value);
     };
     const auto keep = [&](std::int64_t one_in) {
@@ -203,9 +210,9 @@ class Planter {
     };
     const auto bias_cell = [&](float value) {
       Bias bias;
-      bias.heads = 2, bias.rows = shape.Nq, bias.cols = shape.Nk;
-      for (std::int64_t n = 0; n < 2 * shape.Nq * shape.Nk; ++n) bias.f32.push_back(static_cast<float>(below(3)));
-      planted.head = below(2), planted.row = below(shape.Nq), planted.col = below(shape.Nk);
+      bias.heads = kHeads, bias.rows = shape.Nq, bias.cols = shape.Nk;
+      for (std::int64_t n = 0; n < kHeads * shape.Nq * shape.Nk; ++n) bias.f32.push_back(static_cast<float>(below(3)));
+      planted.head = planted.query_head = below(kHeads), planted.row = below(shape.Nq), planted.col = below(shape.Nk);
       bias.f32[(planted.head * shape.Nq + planted.row) * shape.Nk + planted.col] = value;
       mask.bias = std::make_shared<const Bias>(std::move(bias));
     };
@@ -248,6 +255,16 @@ class Planter {
         for (std::int64_t c = 0; c < shape.Nk; ++c)
           for (std::int64_t e = 0; e < shape.d; ++e) set(K, 0, c, e, 1e30f);
         break;
+      case Plant::float16_overflow: {
+        recipe.numerics.scores = DType::float16;
+        planted.row = below(shape.Nq);
+        for (std::int64_t e = 0; e < shape.d; ++e) set(Q, 0, planted.row, e, 300);
+        const std::int64_t one_in = 1 + below(4);
+        for (std::int64_t c = 0; c < shape.Nk; ++c)
+          if (below(one_in) == 0)
+            for (std::int64_t e = 0; e < shape.d; ++e) set(K, 0, c, e, 300);
+        break;
+      }
       case Plant::mask_overflow: {
         recipe.defect = Defect::finite_sentinel, recipe.sentinel = -3e38, recipe.sentinel_added = true;
         recipe.guard = Guard::none;
@@ -293,6 +310,7 @@ Expected expected(const Planted& planted, const Found& found, std::int64_t h, st
       origin = Origin::bias;
       break;
     case Plant::score_overflow:
+    case Plant::float16_overflow:
       origin = Origin::score_overflow;
       break;
     case Plant::mask_overflow:
@@ -312,7 +330,8 @@ Expected expected(const Planted& planted, const Found& found, std::int64_t h, st
     case Stage::exponentials:
     case Stage::softmax:
       if (planted.plant == Plant::mask_overflow) return {Cause::mask_overflow, Origin::mask_overflow};
-      if (found.by_visible) return {Cause::inf_minus_inf, origin};
+      if (found.by_visible)
+        return {planted.plant == Plant::float16_overflow ? Cause::fp16_overflow : Cause::inf_minus_inf, origin};
       return {Cause::inf_minus_inf, hidden};
     case Stage::finish:
       if (planted.recipe.guard != Guard::none && is_empty) return {Cause::empty_row, Origin::empty_row};
@@ -364,7 +383,7 @@ TEST(Provenance, planted_faults) {
   Planter planter(20261130);
   std::map<std::string, int> met;
   int nan_cells = 0;
-  for (int n = 0; n < 1300; ++n) {
+  for (int n = 0; n < 1400; ++n) {
     const Planted planted = planter.plant(static_cast<Plant>(n % kPlants));
     const Problem& problem = *planted.problem;
     const Shape shape = problem.shape();
@@ -372,8 +391,9 @@ TEST(Provenance, planted_faults) {
     Trace trace(planted.problem, planted.recipe);
     for (int cell = 0; cell < 24; ++cell) {
       // The planted row as often as any other.
-      std::int64_t h = planter.below(2), r = planter.below(shape.Nq);
+      std::int64_t h = planter.below(kHeads), r = planter.below(shape.Nq);
       const std::int64_t x = planter.below(shape.dv);
+      if (cell % 3 != 0) h = planted.query_head;
       if (cell % 2 == 0 && planted.row < shape.Nq) r = planted.row;
       const Provenance found = why(problem, schedule, {CellKind::O, h, r, x, {}});
       const std::string what = where(planted, h, r, x, found);
@@ -411,7 +431,7 @@ TEST(Provenance, planted_faults) {
         EXPECT_EQ(last.col, planted.col) << what;
       }
       // The diagnosis says the same of the row, where this column of O is the first of it.
-      const auto first = first_nan_of_row(trace, h, r);
+      const auto first = first_nan_of_rows(problem, schedule, h, std::span(&r, 1));
       ASSERT_TRUE(first) << what;
       if (first->stage == right->stage && (first->stage != Stage::accumulate || shape.dv == 1)) {
         EXPECT_EQ(name(first->cause), name(should.cause)) << what;
@@ -425,10 +445,10 @@ TEST(Provenance, planted_faults) {
   }
   EXPECT_GT(nan_cells, 3000);
   for (const auto& [kind, count] : met) RecordProperty(kind, count);
-  for (const char* kind :
-       {"q_nan q", "k_nan k", "v_nan v", "zero_times_nan v", "mask_nan bias", "inf_minus_inf q", "inf_minus_inf k",
-        "inf_minus_inf bias", "inf_minus_inf score_overflow", "mask_overflow mask_overflow",
-        "inf_minus_inf masked_tile", "inf_minus_inf empty_row", "empty_row empty_row", "div_zero empty_row"})
+  for (const char* kind : {"q_nan q", "k_nan k", "v_nan v", "zero_times_nan v", "mask_nan bias", "inf_minus_inf q",
+                           "inf_minus_inf k", "inf_minus_inf bias", "inf_minus_inf score_overflow",
+                           "fp16_overflow score_overflow", "mask_overflow mask_overflow", "inf_minus_inf masked_tile",
+                           "inf_minus_inf empty_row", "empty_row empty_row", "div_zero empty_row"})
     EXPECT_GE(met[kind], 10) << kind;
 }
 
@@ -436,7 +456,7 @@ TEST(Provenance, planted_faults) {
 // NaN has a cause.
 TEST(Provenance, any_cell_of_any_state) {
   Planter planter(7);
-  for (int n = 0; n < 260; ++n) {
+  for (int n = 0; n < 280; ++n) {
     const Planted planted = planter.plant(static_cast<Plant>(n % kPlants));
     const Schedule schedule(planted.problem->shape(), planted.problem->mask, planted.recipe);
     Trace trace(planted.problem, planted.recipe);
