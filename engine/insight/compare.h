@@ -25,7 +25,6 @@ struct CellCounts {
   std::int64_t inf = 0;                                      // an infinity on one side, or of the other sign
   double max_difference = 0;                                 // of finite pairs
   double rms = 0, spread = 0;  // of the differences; standard deviation of the right values. Finite pairs
-  bool same() const { return different + nan_theirs + nan_right + inf == 0; }
   // 1: the error is as large as the spread of the answer, no agreement at all. NaN where nothing is finite.
   double rms_over_spread() const { return rms / spread; }
 };

@@ -265,6 +265,17 @@ TEST(Cases, open_12_odd_head_dims) {
     const auto problem = with_scale(log.problem(DType::float64), 1 / std::sqrt(width));
     expect_all_near(run(*problem, flash2(2, 2, Guard::clamp)).O, numbers(log.json["wrong"][key]), 1e-12, key);
   }
+  // A kernel that knows no width of 6 and uses 4.
+  const auto four = [&](const Tensor& whole) {
+    Tensor part = make_tensor(DType::float64, 1, whole.rows, 4);
+    for (std::int64_t r = 0; r < whole.rows; ++r)
+      for (std::int64_t e = 0; e < 4; ++e) set(part, 0, r, e, whole.at(0, r, e));
+    return part;
+  };
+  const auto whole = log.problem(DType::float64);
+  const auto cut = make_problem("four of six", four(whole->Q()), four(whole->K()), whole->V(), whole->scale);
+  const char* key = "only the first 4 of 6 dimensions used";
+  expect_all_near(run(*cut, flash2(2, 2, Guard::clamp)).O, numbers(log.json["wrong"][key]), 1e-12, key);
 }
 
 TEST(Cases, open_13_rescale_direction) {
@@ -347,6 +358,13 @@ TEST(Cases, open_15_float16_score_overflow) {
   for (const int j : {0, 1}) {
     const TraceState state = trace.seek(*trace.schedule().find(0, 0, j, Stage::max) + 1);
     EXPECT_EQ(state.m[0], log.expected()["m_after_tiles"][j].get<double>());
+  }
+  for (const int j : {0, 1}) {
+    const TraceState state = trace.seek(*trace.schedule().find(0, 0, j, Stage::scores) + 1);
+    for (std::int64_t c = 0; c < state.cols; ++c) {
+      EXPECT_EQ(state.S.at(0, c), log.expected()["scaled_scores"][state.col0 + c].get<double>());
+      EXPECT_EQ(state.S.at(0, c) / problem->scale, log.expected()["raw_scores"][state.col0 + c].get<double>());
+    }
   }
   // Scores in float16: the raw product of keys 0 and 2 overflows, the scale comes too late, O is NaN.
   Recipe narrow = wide;
