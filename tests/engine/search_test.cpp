@@ -170,12 +170,14 @@ TEST(Search, forward_and_backward_meet_the_matching_states_and_no_others) {
                          "m > 0.5 and j == 1",
                          "m == -inf",
                          "head == 1 and r == 0"};
+  std::map<std::string, std::size_t> met;
   for (const Case& c : cases()) {
     Trace trace(c.problem, c.recipe);
     const std::int64_t steps = trace.schedule().steps();
     for (const char* text : texts) {
       const Stop stop[] = {parse_stop(text)};
       const std::vector<std::int64_t> expected = matches(trace, stop[0]);
+      met[text] += expected.size();
       for (const int threads : {1, 3}) {
         SearchOptions options;
         options.threads = threads;
@@ -194,6 +196,7 @@ TEST(Search, forward_and_backward_meet_the_matching_states_and_no_others) {
       }
     }
   }
+  for (const char* text : texts) EXPECT_GT(met[text], 0u) << text << " is never met";
 }
 
 TEST(Search, several_stops_meet_the_nearest_of_any_and_name_it) {
