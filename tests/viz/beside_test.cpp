@@ -6,12 +6,14 @@
 #include <cmath>
 
 #include "engine/insight/first_difference.h"
+#include "naive_stage.h"
 #include "viz/scene.h"
 #include "viz/words.h"
 
 namespace flashscope::viz {
 namespace {
 
+using test::scene_of;
 using testing::HasSubstr;
 
 struct Two {
@@ -43,13 +45,6 @@ Two defect() {
   two.first.Br = two.first.Bc = two.second.Br = two.second.Bc = 32;
   two.second.defect = Defect::no_rescale_l;
   return two;
-}
-
-Scene scene_of(const StageData& data, float width = 1280, float height = 720) {
-  SceneInput input;
-  input.width = width, input.height = height;
-  input.ranges = finite_ranges(data);
-  return make_scene(data, {}, input);
 }
 
 // The frames of differing cells; the bar on top has that colour too.

@@ -27,11 +27,7 @@ class StageTest : public testing::Test {
   StageData at(TraceStage stage, std::uint64_t version = 1) const {
     return test::naive_stage(run, *run.schedule->find(0, 5, 3, stage) + 1, version);
   }
-  Scene scene() const {
-    SceneInput in;
-    in.ranges = finite_ranges(data);
-    return make_scene(data, {}, in);
-  }
+  Scene scene() const { return test::scene_of(data); }
   Point centre_of(Target target, int what = 0) const {
     const Scene s = scene();
     for (const Hit& hit : s.hits)

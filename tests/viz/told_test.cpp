@@ -18,6 +18,7 @@
 namespace flashscope::viz {
 namespace {
 
+using test::scene_of;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -52,12 +53,6 @@ std::string words(const Scene& scene) {
   for (const Item& item : scene.items)
     if (const auto* text = std::get_if<Text>(&item)) all += text->text + "\n";
   return all;
-}
-Scene scene_of(const StageData& data, float width = 1280, float height = 720) {
-  SceneInput input;
-  input.width = width, input.height = height;
-  input.ranges = finite_ranges(data);
-  return make_scene(data, {}, input);
 }
 
 double value_of(const std::string& word) {
