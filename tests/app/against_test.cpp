@@ -1,6 +1,9 @@
 // `diagnose --against` and `gallery`, through the real binary.
+#include "engine/files/session_file.h"
+#include "engine/files/tensor_file.h"
 #include "engine/insight/gallery.h"
 #include "tests/app/command_line.h"
+#include "tests/engine/planted_mistakes.h"
 
 namespace flashscope {
 namespace {
@@ -24,6 +27,37 @@ TEST_F(Against, ThePlantedMistakeIsNamed) {
     EXPECT_EQ(against["explanations"][0]["rows_reproduced"], against["wrong"]);
     EXPECT_LE(against["explanations"][0]["max_difference"], against["tolerance"]);
     EXPECT_EQ(object["nan_rows"], (json{json::array(), json::array()}));  // of the right run
+  }
+}
+
+// Every entry of the gallery on three problems, with their masks, types, orders and block sizes.
+class NamedByTheProgram : public CommandLine, public ::testing::WithParamInterface<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Gallery, NamedByTheProgram, ::testing::ValuesIn(flashscope::testing::gallery_names()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST_P(NamedByTheProgram, OnThreeProblems) {
+  for (int variant = 0; variant < 3; ++variant) {
+    const flashscope::testing::Planted planted = flashscope::testing::plant(GetParam(), variant);
+    SessionFile session;
+    session.problem = planted.problem, session.recipe = planted.recipe;
+    write_session(folder_ / "mine.fscope", session);
+    const Shape shape = planted.problem->shape();
+    const ElementType type = planted.output.type == DType::float64 ? ElementType::float64 : ElementType::float32;
+    std::vector<OutArray> arrays{{"o", type, {shape.heads, shape.Nq, shape.dv}, planted.output.O}};
+    if (!planted.output.LSE.empty())
+      arrays.push_back({"lse", ElementType::float64, {shape.heads, shape.Nq}, planted.output.LSE});
+    write_npz(folder_ / "theirs.npz", arrays);
+    const json against = run_json("diagnose --input mine.fscope --against theirs.npz", 3)["against"];
+    ASSERT_FALSE(against["explanations"].empty()) << "variant " << variant;
+    std::vector<std::string> named;  // first, or in a tie with the first
+    for (const json& one : against["explanations"])
+      if (one["tie"].get<bool>() || named.empty()) named.push_back(one["name"]);
+    EXPECT_THAT(named, ::testing::Contains(GetParam())) << "variant " << variant;
+    EXPECT_EQ(against["explained_by"][0], against["explanations"][0]["name"]);
   }
 }
 
