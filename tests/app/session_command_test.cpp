@@ -8,6 +8,52 @@ namespace {
 
 using SessionCommand = CommandLine;
 
+// What the options do not say is the session's.
+TEST_F(SessionCommand, ASessionsRecipeIsTheDefault) {
+  run_json(
+      "run --device cpu --random 5 --n 70 --d 8 --algorithm flash1 --br 7 --bc 9 --guard none --mask-apply add "
+      "--save s.fscope");
+  const json same = run_json("run --device cpu --input s.fscope")["recipe"];
+  EXPECT_EQ(same["algorithm"], "flash1");
+  EXPECT_EQ(same["br"], 7);
+  EXPECT_EQ(same["mask_apply"], "add");
+  const json other = run_json("run --device cpu --input s.fscope --bc 64 --guard clamp --mask-apply select")["recipe"];
+  EXPECT_EQ(other["algorithm"], "flash1");
+  EXPECT_EQ(other["br"], 7);
+  EXPECT_EQ(other["bc"], 64);  // given, though it is the default
+  EXPECT_EQ(other["guard"], "clamp");
+  EXPECT_EQ(other["mask_apply"], "select");
+  EXPECT_EQ(run_json("step --input s.fscope --at 1")["stage"], "load_kv");  // of flash1
+  run_json("run --device cpu --input s.fscope --sram 400 --save sram.fscope");
+  const json budget = run_json("run --device cpu --input sram.fscope")["recipe"];
+  EXPECT_EQ(budget["sram"], 400);
+  const json sizes = run_json("run --device cpu --input sram.fscope --br 5")["recipe"];
+  EXPECT_TRUE(sizes["sram"].is_null());
+  EXPECT_EQ(sizes["br"], 5);
+  EXPECT_EQ(sizes["bc"], budget["bc"]);
+}
+
+TEST_F(SessionCommand, ASessionIsSavedAndIsAProblem) {
+  const json first = run_json(
+      "run --device cpu --random 5 --n 70 --d 8 --heads 4 --kv-heads 2 --causal --scale 0.5 "
+      "--dtype float16 --bc 32 --save s.fscope");
+  const json again = run_json("run --device cpu --input s.fscope --bc 32 --save s.fscope");
+  for (const char* key : {"problem", "shape", "conventions", "o_checksum", "error_vs_float64", "traffic"})
+    EXPECT_EQ(again[key], first[key]) << key;
+  const SessionFile session = read_session(folder_ / "s.fscope");
+  ASSERT_EQ(session.reports.size(), 2u);  // the first and the second
+  EXPECT_EQ(session.reports[0].report->O, session.reports[1].report->O);
+  EXPECT_EQ(session.recipe.Bc, 32);
+  EXPECT_EQ(session.problem->name, "random 5");
+  EXPECT_EQ(session.reports[0].version, run("--version").out.substr(11, session.reports[0].version.size()));
+  EXPECT_THAT(session.reports[0].date, testing::MatchesRegex("....-..-..T..:..:..Z"));
+  // Every command that takes a problem takes a session.
+  EXPECT_EQ(run_json("diagnose --input s.fscope")["nan_rows"].size(), 4u);
+  EXPECT_EQ(run_json("step --input s.fscope --head 3 --at 5")["stage"], "max");
+  EXPECT_EQ(run_json("run --device cpu --input s.fscope --head 1")["shape"]["heads"], 1);
+  expect_refused("run --device cpu --input s.fscope --n 5", "--n");
+}
+
 TEST_F(SessionCommand, MasksByRuleAreTheSessionsToo) {
   const json saved = run_json(
       "run --random 1 --n 64 --d 8 --heads 2 --lengths 32,20 --softcap 5 --prefix 3 --alibi 0.5,0.25 "
