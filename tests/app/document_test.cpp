@@ -1,6 +1,7 @@
 // The document driven by commands, waiting on states and never on time.
 #include "app/document.h"
 #include "tests/place.h"
+#include "tests/temporary_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -511,9 +512,8 @@ TEST(Demo, the_first_three_minutes_show_the_golden_numbers) {
 
 // What a run on a GPU says of itself is shown while it runs.
 TEST(DocumentRuns, TheStageOfARunOnAGpu) {
-  std::string folder = (std::filesystem::temp_directory_path() / "flashscope-XXXXXX").string();
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  const auto child = std::filesystem::path(folder) / "child";
+  const TemporaryFolder folder;
+  const auto child = folder / "child";
   std::ofstream(child)
       << "#!/bin/sh\necho '{\"progress\": [1, 4], \"stage\": \"timed launch 3 of 20\"}'\nexec sleep 600\n";
   std::filesystem::permissions(child, std::filesystem::perms::owner_all);
@@ -533,7 +533,6 @@ TEST(DocumentRuns, TheStageOfARunOnAGpu) {
   document.wait_idle();
   EXPECT_EQ(document.job().stage, "");
   unsetenv("FLASHSCOPE_GPU_CHILD");
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@
 #include <thread>
 
 #include "engine/error.h"
-#include "tests/temporary_folder.h"
+#include "tests/app/child_test.h"
 
 namespace flashscope {
 namespace {
@@ -26,23 +26,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class GpuChild : public ::testing::Test {
+class GpuChild : public ChildTest {
  protected:
-  void SetUp() override { setenv("TMPDIR", folder_.string().c_str(), 1); }
   void TearDown() override {
     unsetenv("FLASHSCOPE_TEST_FAULT");
-    unsetenv("TMPDIR");
-    // Whatever happened, nothing of the runs is left.
-    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
-      EXPECT_FALSE(entry.path().filename().string().starts_with("flashscope-gpu-")) << entry.path();
+    ChildTest::TearDown();
   }
 
-  std::filesystem::path script(const std::string& body) {
-    const auto path = folder_ / "child";
-    std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-    return path;
-  }
   Report run(const std::filesystem::path& program, const std::stop_token& stop = {}, const Progress& progress = {},
              const std::function<void(const std::string&)>& on_stage = {}) {
     ChildRun options = options_;
@@ -64,7 +54,6 @@ class GpuChild : public ::testing::Test {
   }
 
   const std::filesystem::path good_ = FLASHSCOPE_TEST_CHILD;
-  TemporaryFolder folder_;
   std::shared_ptr<const Problem> problem_ =
       random_problem({.heads = 2, .kv_heads = 1, .Nq = 70, .Nk = 70, .d = 16, .dv = 16, .type = DType::float16}, 1);
   Recipe recipe_;

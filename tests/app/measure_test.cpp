@@ -13,6 +13,7 @@
 #include "engine/error.h"
 #include "engine/insight/measurement.h"
 #include "kernels/host/errors.h"
+#include "tests/app/child_test.h"
 #include "tests/measured_points.h"
 
 namespace flashscope {
@@ -20,27 +21,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class Measure : public ::testing::Test {
+class Measure : public ChildTest {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "flashscope-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    setenv("TMPDIR", name.c_str(), 1);
+    ChildTest::SetUp();
     options_.program = FLASHSCOPE_TEST_CHILD;
     options_.cache = folder_ / "cache";
-  }
-  void TearDown() override {
-    unsetenv("TMPDIR");
-    for (const auto& entry : std::filesystem::directory_iterator(folder_))
-      EXPECT_FALSE(entry.path().filename().string().starts_with("flashscope-gpu-")) << entry.path();
-    std::filesystem::remove_all(folder_);
-  }
-  std::filesystem::path script(const std::string& body) {
-    const auto path = folder_ / "child";
-    std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-    return path;
   }
 
   // Points by Br and Bc; the stand-in's faults are chosen by Br (see gpu_child_for_tests.cpp).
@@ -65,7 +51,6 @@ class Measure : public ::testing::Test {
   const Shape shape_{.heads = 2, .kv_heads = 2, .Nq = 512, .Nk = 512, .d = 64, .dv = 64, .type = DType::bfloat16};
   MeasuredOn on_ = measured_on_h200();
   MeasureOptions options_;
-  std::filesystem::path folder_;
   std::size_t known_ = 0;
   std::function<void(std::size_t)> told_;
 };

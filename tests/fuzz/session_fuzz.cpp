@@ -1,39 +1,16 @@
 // The bytes as the session.json of a session whose arrays fit a small problem. Whatever they are, the readers either
 // succeed or throw InputError; and what could be read can be written and read again.
-#include <unistd.h>
-
 #include <array>
-#include <cstdlib>
-#include <filesystem>
 #include <optional>
 
 #include "engine/files/formats.h"
 #include "engine/files/session_file.h"
 #include "engine/files/zip_writer.h"
 #include "tests/fuzz/read_everything.h"
+#include "tests/temporary_folder.h"
 
 namespace flashscope::fuzz {
 namespace {
-
-// A folder of this process, removed at its end.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "flashscope-fuzz-XXXXXX").string();
-    if (!mkdtemp(name.data())) broken("no place for the files");
-    path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::filesystem::path operator/(const char* name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 void put(files::ZipWriter& zip, const std::string& member, const void* bytes, std::size_t size) {
   zip.begin(member, static_cast<std::int64_t>(size));
@@ -75,7 +52,7 @@ std::optional<SessionFile> read(const std::filesystem::path& path) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace flashscope;
-  static const fuzz::Folder folder;
+  static const TemporaryFolder folder;
   const auto path = folder / "a.fscope", again = folder / "b.fscope";
   {
     files::ZipWriter zip(path);

@@ -92,6 +92,18 @@ class EglContext {
   EGLContext context_ = EGL_NO_CONTEXT;
 };
 
+// OpenGL's calls on buffers.
+struct BufferCalls {
+  explicit BufferCalls(const EglContext& egl) {
+    egl.proc(create, "glCreateBuffers"), egl.proc(allocate, "glNamedBufferData");
+    egl.proc(read, "glGetNamedBufferSubData"), egl.proc(remove, "glDeleteBuffers");
+  }
+  PFNGLCREATEBUFFERSPROC create = nullptr;
+  PFNGLNAMEDBUFFERDATAPROC allocate = nullptr;
+  PFNGLGETNAMEDBUFFERSUBDATAPROC read = nullptr;
+  PFNGLDELETEBUFFERSPROC remove = nullptr;
+};
+
 class Sharing : public OnGpu {
  protected:
   static std::shared_ptr<const Problem> problem() {
@@ -109,25 +121,20 @@ class Sharing : public OnGpu {
 TEST_F(Sharing, what_OpenGL_reads_back_is_what_was_stepped) {
   const EglContext egl;
   if (!egl.missing.empty()) GTEST_SKIP() << egl.missing;
-  PFNGLCREATEBUFFERSPROC create_buffers = nullptr;
-  PFNGLNAMEDBUFFERDATAPROC buffer_data = nullptr;
-  PFNGLGETNAMEDBUFFERSUBDATAPROC get_buffer = nullptr;
-  PFNGLDELETEBUFFERSPROC delete_buffers = nullptr;
+  const BufferCalls gl(egl);
   PFNGLCREATETEXTURESPROC create_textures = nullptr;
   PFNGLTEXTURESTORAGE2DPROC texture_storage = nullptr;
   PFNGLGETTEXTURESUBIMAGEPROC get_texture = nullptr;
   PFNGLDELETETEXTURESPROC delete_textures = nullptr;
   PFNGLGETSTRINGPROC get_string = nullptr;
-  egl.proc(create_buffers, "glCreateBuffers"), egl.proc(buffer_data, "glNamedBufferData");
-  egl.proc(get_buffer, "glGetNamedBufferSubData"), egl.proc(delete_buffers, "glDeleteBuffers");
   egl.proc(create_textures, "glCreateTextures"), egl.proc(texture_storage, "glTextureStorage2D");
   egl.proc(get_texture, "glGetTextureSubImage"), egl.proc(delete_textures, "glDeleteTextures");
   egl.proc(get_string, "glGetString");
 
   GpuStepper stepper(problem(), recipe());
   GLuint buffer = 0, textures[2] = {};
-  create_buffers(1, &buffer);
-  buffer_data(buffer, 64 * 32 * 4, nullptr, GL_DYNAMIC_COPY);
+  gl.create(1, &buffer);
+  gl.allocate(buffer, 64 * 32 * 4, nullptr, GL_DYNAMIC_COPY);
   create_textures(GL_TEXTURE_2D, 2, textures);
   texture_storage(textures[0], 1, GL_R32F, 48, 64);
   texture_storage(textures[1], 1, GL_RGBA32F, 5, 4);
@@ -147,7 +154,7 @@ TEST_F(Sharing, what_OpenGL_reads_back_is_what_was_stepped) {
       shared.update(copies, [](const SharedBuffers::Copy&, const void*) { FAIL() << "through the host"; });
       const TraceState expected = stepper.read(state);
       std::vector<float> found(static_cast<std::size_t>(expected.rows) * 32);
-      get_buffer(buffer, 0, static_cast<GLsizeiptr>(found.size() * 4), found.data());
+      gl.read(buffer, 0, static_cast<GLsizeiptr>(found.size() * 4), found.data());
       for (std::size_t n = 0; n < found.size(); ++n) ASSERT_EQ(found[n], expected.O.values[n]) << n;
       found.assign(expected.S.values.size(), 0);
       get_texture(textures[0], 0, 0, 0, 0, static_cast<GLsizei>(expected.cols), static_cast<GLsizei>(expected.rows), 1,
@@ -159,7 +166,7 @@ TEST_F(Sharing, what_OpenGL_reads_back_is_what_was_stepped) {
                 cells.data());
     EXPECT_EQ(std::memcmp(cells.data(), on_host.cells.data(), cells.size() * 16), 0);
   }
-  delete_buffers(1, &buffer);
+  gl.remove(1, &buffer);
   delete_textures(2, textures);
 }
 
@@ -167,12 +174,7 @@ TEST_F(Sharing, what_OpenGL_reads_back_is_what_was_stepped) {
 TEST_F(Sharing, the_map_in_OpenGLs_buffers_is_the_scans) {
   const EglContext egl;
   if (!egl.missing.empty()) GTEST_SKIP() << egl.missing;
-  PFNGLCREATEBUFFERSPROC create_buffers = nullptr;
-  PFNGLNAMEDBUFFERDATAPROC buffer_data = nullptr;
-  PFNGLGETNAMEDBUFFERSUBDATAPROC get_buffer = nullptr;
-  PFNGLDELETEBUFFERSPROC delete_buffers = nullptr;
-  egl.proc(create_buffers, "glCreateBuffers"), egl.proc(buffer_data, "glNamedBufferData");
-  egl.proc(get_buffer, "glGetNamedBufferSubData"), egl.proc(delete_buffers, "glDeleteBuffers");
+  const BufferCalls gl(egl);
 
   // More rows of cells than run at once on any GPU, so that the map comes in parts.
   Mask mask;
@@ -186,9 +188,9 @@ TEST_F(Sharing, the_map_in_OpenGLs_buffers_is_the_scans) {
   const std::vector<float> norms = scan.o_row_norm(0);
   GpuStepper stepper(problem, by);
   GLuint buffers[2] = {};
-  create_buffers(2, buffers);
-  buffer_data(buffers[0], static_cast<GLsizeiptr>(whole.cells.size() * sizeof(TileCell)), nullptr, GL_DYNAMIC_COPY);
-  buffer_data(buffers[1], static_cast<GLsizeiptr>(norms.size() * sizeof(float)), nullptr, GL_DYNAMIC_COPY);
+  gl.create(2, buffers);
+  gl.allocate(buffers[0], static_cast<GLsizeiptr>(whole.cells.size() * sizeof(TileCell)), nullptr, GL_DYNAMIC_COPY);
+  gl.allocate(buffers[1], static_cast<GLsizeiptr>(norms.size() * sizeof(float)), nullptr, GL_DYNAMIC_COPY);
   {
     SharedBuffers shared(0);
     const int cells = shared.add_buffer(buffers[0]), o_norm = shared.add_buffer(buffers[1]);
@@ -204,20 +206,20 @@ TEST_F(Sharing, the_map_in_OpenGLs_buffers_is_the_scans) {
       const SharedBuffers::Copy copies[] = {{cells, map.cells()}, {o_norm, map.o_norm()}};
       shared.update(copies, [](const SharedBuffers::Copy&, const void*) { FAIL() << "through the host"; });
       std::vector<TileCell> found(static_cast<std::size_t>(rows * whole.cols)), expected;
-      get_buffer(buffers[0], 0, static_cast<GLsizeiptr>(found.size() * sizeof(TileCell)), found.data());
+      gl.read(buffers[0], 0, static_cast<GLsizeiptr>(found.size() * sizeof(TileCell)), found.data());
       for (std::size_t n = 0; n < found.size(); ++n) {
         const MapCell& cell = whole.cells[n];
         expected.push_back({cell.largest_score, cell.rescaled_rows, cell.softmax_mass, cell.nan_cells});
       }
       expect_cells(found, expected, engine_fuses() ? 1e-5 : 1e-4);
       std::vector<float> found_norms(static_cast<std::size_t>(map.o_norm().rows));
-      get_buffer(buffers[1], 0, static_cast<GLsizeiptr>(found_norms.size() * sizeof(float)), found_norms.data());
+      gl.read(buffers[1], 0, static_cast<GLsizeiptr>(found_norms.size() * sizeof(float)), found_norms.data());
       expect_norms(found_norms, {norms.begin(), norms.begin() + map.o_norm().rows}, engine_fuses() ? 1e-6 : 1e-4);
     }
     EXPECT_GT(parts, 1);
     EXPECT_EQ(rows_before, whole.rows);
   }
-  delete_buffers(2, buffers);
+  gl.remove(2, buffers);
 }
 
 // Without OpenGL on the GPU (here: without any) the same arrays come through the host, and that is said.

@@ -12,6 +12,7 @@
 #include "kernels/host/cuda.h"
 #include "kernels/host/point_runner.h"
 #include "support.h"
+#include "tests/temporary_folder.h"
 
 namespace flashscope::gpu {
 namespace {
@@ -121,15 +122,9 @@ class SweepProgram : public OnGpu {
   void SetUp() override {
     OnGpu::SetUp();
     if (IsSkipped()) return;
-    std::string name = (std::filesystem::temp_directory_path() / "flashscope-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    setenv("XDG_CACHE_HOME", name.c_str(), 1);
+    setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);
   }
-  void TearDown() override {
-    unsetenv("XDG_CACHE_HOME");
-    if (!folder_.empty()) std::filesystem::remove_all(folder_);
-  }
+  void TearDown() override { unsetenv("XDG_CACHE_HOME"); }
   // Standard output, standard error, the exit code. The program is beside this one.
   std::tuple<std::string, std::string, int> run(const std::string& arguments) {
     const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "flashscope";
@@ -146,7 +141,7 @@ class SweepProgram : public OnGpu {
     const int status = std::system(command.c_str());
     return {read(folder_ / "out"), read(folder_ / "err"), WIFEXITED(status) ? WEXITSTATUS(status) : -1};
   }
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 constexpr const char* kSweep = "sweep --measure --n 2048 --d 64 --heads 16 --dtype bfloat16 --json ";
