@@ -50,6 +50,7 @@ void MainWindow::open(const WindowStart& start) {
             document.set_recipe(recipe(problem->shape()));
             document.join_changes(false);
           });
+          actions_["view.problem"]->trigger();
         },
         [this](const QString& why) { fail(why); });
   }

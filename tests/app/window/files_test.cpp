@@ -93,6 +93,7 @@ TEST_F(WindowTest, StartsOnARandomProblemAndTheDemoUnderARecipe) {
   what.make = [](const std::stop_token&) { return random_problem({1, 1, 24, 24, 8, 8, DType::float32}, 1); };
   start(what);
   EXPECT_EQ(document().problem()->name, "random 1");
+  EXPECT_TRUE(find<QWidget>("problem_panel")->isVisible());
   EXPECT_EQ(document().recipe(), recipe);
   EXPECT_EQ(document().stage().state->steps, 3 * (1 + 3 * 8 + 2));
   // In no file: the next start is not its recipe on the demo.
