@@ -102,8 +102,8 @@ void Document::undo() {
     d.undone.push_back(std::move(last));
     return d.runs_changed();
   }
-  d.undone.push_back({d.settings, {}});
-  d.apply(std::move(last.settings), true);
+  d.undone.push_back(d.here());
+  d.go_back(std::move(last));
 }
 
 void Document::redo() {
@@ -116,8 +116,8 @@ void Document::redo() {
     d.done.push_back(std::move(next));
     return d.runs_changed();
   }
-  d.done.push_back({d.settings, {}});
-  d.apply(std::move(next.settings), true);
+  d.done.push_back(d.here());
+  d.go_back(std::move(next));
 }
 
 void Document::join_changes(bool on) { impl_->joining = on, impl_->joined = impl_->planned.joined = false; }
@@ -137,6 +137,8 @@ void Document::step(std::int64_t by) {
   if (!d.planning) return seek(d.requested_K + by);
   if (auto& place = d.waiting[Impl::kPlace]) {
     place = [this, by, first = std::move(place)] { first(), step(by); };
+  } else if (d.then_K) {
+    *d.then_K += by;
   } else {
     d.place_by += by;
     d.request();

@@ -48,7 +48,7 @@ class Document {
   ~Document();
   Document(const Document&) = delete;
 
-  // ---- commands. Those that change problem, mask or recipe can be undone.
+  // ---- commands. Those that change problem, mask or recipe can be undone, back to the step they were given at.
   void open(const ProblemFiles& files);  // in the background; on failure `message` and nothing lost
   void set_problem(std::shared_ptr<const Problem> problem, std::vector<std::string> found = {});
   // Re-plans at once and keeps the place: same (head, row, key, stage), or the nearest. An invalid recipe

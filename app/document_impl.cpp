@@ -110,8 +110,8 @@ void Document::Impl::take(Seeker::Result result) {
   show_map();
   take_beside(std::move(result));
   if (newest && then_K) {
-    requested_K = std::clamp<std::int64_t>(*std::exchange(then_K, {}), 0, plan->schedule->steps());
-    request();
+    const std::int64_t K = std::clamp<std::int64_t>(*std::exchange(then_K, {}), 0, plan->schedule->steps());
+    if (std::exchange(requested_K, K) != K) request();
   }
   if (taken) taken();
   if (replanned) do_what_waits();
@@ -177,11 +177,14 @@ Place Document::Impl::present_place() const {
   return here;
 }
 
-void Document::Impl::apply(Settings next, bool keep_place) {
-  place = keep_place ? present_place() : Place{};
+Document::Impl::Undo Document::Impl::here() const {
+  return {settings, {}, present_place(), planning ? then_K : std::optional(requested_K)};
+}
+
+void Document::Impl::apply(Settings next, const Place& to) {
+  place = to;
   place_by = 0;
   then_K.reset();
-  if (!keep_place) session_taken = {};  // another problem; a change of a session's own goes with it
   waiting = {};
   if (beside_problem && settings.problem) {
     if (next.problem->q != settings.problem->q)
@@ -201,10 +204,16 @@ void Document::Impl::apply(Settings next, bool keep_place) {
 }
 
 void Document::Impl::change(Settings next, bool keep_place) {
-  if (settings.problem && !(joining && joined)) done.push_back({settings, {}});
+  if (settings.problem && !(joining && joined)) done.push_back(here());
   joined = joining;
   undone.clear();
-  apply(std::move(next), keep_place);
+  if (!keep_place) session_taken = {};  // another problem; a change of a session's own goes with it
+  apply(std::move(next), keep_place ? present_place() : Place{});
+}
+
+void Document::Impl::go_back(Undo to) {
+  apply(std::move(to.settings), to.place);
+  then_K = to.K;
 }
 
 void Document::Impl::runs_changed() {

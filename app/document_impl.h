@@ -28,10 +28,12 @@ struct Document::Impl {
     bool operator==(const Settings& other) const { return problem == other.problem && recipe == other.recipe; }
   };
 
-  // One step back: other settings, or runs that were deleted.
+  // One step back: other settings and the place in them, or runs that were deleted.
   struct Undo {
     Settings settings;
-    RunList::Deleted deleted;
+    RunList::Deleted deleted = {};
+    Place place = {};
+    std::optional<std::int64_t> K = {};  // the place exactly; none: it was not planned yet
   };
 
   std::function<void()> notify;
@@ -115,8 +117,10 @@ struct Document::Impl {
 
   // ---- settings
   Place present_place() const;
-  void apply(Settings next, bool keep_place);
+  Undo here() const;  // to come back to
+  void apply(Settings next, const Place& to);
   void change(Settings next, bool keep_place = true);  // a step that can be undone
+  void go_back(Undo to);
   void runs_changed();
 
   // ---- jobs: one at a time; a newer one replaces it

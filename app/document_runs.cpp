@@ -47,7 +47,7 @@ void Document::show_run(std::size_t n) {
 void Document::delete_runs(const std::vector<std::size_t>& which) {
   RunList::Deleted deleted = impl_->runs.remove(which);
   if (deleted.empty()) return;
-  impl_->done.push_back({{}, std::move(deleted)});
+  impl_->done.push_back({{}, std::move(deleted), {}, {}});
   impl_->undone.clear();
   impl_->joined = false;
   impl_->runs_changed();
@@ -66,7 +66,7 @@ void Document::set_session(const SessionFile& session, std::function<void()> tak
   };
   if (!session.problem) return take();
   d.done.clear(), d.undone.clear();
-  d.apply(settings, false);
+  d.apply(settings, {});
   d.then_K = session.K;
   d.session_taken = std::move(take);
 }

@@ -77,6 +77,54 @@ TEST(Document, changing_Br_keeps_the_place) {
   EXPECT_EQ(document.recipe().Br, 64);
 }
 
+TEST(Document, undo_goes_back_to_the_step_that_was_left) {
+  Document document;
+  document.set_recipe(small_recipe(32, 16));
+  document.set_problem(small_problem());
+  document.wait_idle();
+  const std::int64_t left = document.stage().schedule->find(1, 4, 6, Stage::rescale).value() + 1;
+  document.seek(left);
+  document.wait_idle();
+  document.set_recipe(small_recipe(64, 16));
+  document.wait_idle();
+  document.seek(7);  // somewhere else in between
+  document.wait_idle();
+  document.undo();
+  document.wait_idle();
+  EXPECT_EQ(document.recipe().Br, 32);
+  EXPECT_EQ(document.requested_K(), left);
+  EXPECT_EQ(document.stage().state->K, left);
+  document.redo();
+  document.wait_idle();
+  EXPECT_EQ(document.recipe().Br, 64);
+  EXPECT_EQ(document.stage().state->K, 7);
+
+  // A step that is taken before the plan is there is one from that place.
+  document.undo();
+  document.step(1);
+  document.wait_idle();
+  EXPECT_EQ(document.stage().state->K, left + 1);
+
+  // Two at once, and from another problem: its place is no place here.
+  document.set_recipe(small_recipe(16, 16));
+  document.wait_idle();
+  document.seek(3);
+  document.wait_idle();
+  document.set_problem(small_problem());
+  document.wait_idle();
+  EXPECT_EQ(document.stage().state->K, 0);
+  document.undo();
+  document.wait_idle();
+  EXPECT_EQ(document.recipe().Br, 16);
+  EXPECT_EQ(document.stage().state->K, 3);
+  document.redo();
+  document.undo();
+  document.undo();
+  document.wait_idle();
+  EXPECT_EQ(document.recipe().Br, 32);
+  EXPECT_EQ(document.stage().state->K, left + 1);
+}
+
 TEST(Document, what_is_asked_while_a_plan_is_made_keeps_the_place) {
   Document document;
   document.set_recipe(small_recipe(32, 16));
