@@ -63,7 +63,10 @@ void outline(Painter& p, const Rect& r, float cell) {
 
 std::string run_beside(const StageData& run, const StageData& other) {
   std::string text = recipe_beside(run.schedule->recipe(), other.schedule->recipe());
-  if (run.problem != other.problem) text += problem_beside(*run.problem, *other.problem);
+  if (run.problem != other.problem)
+    text += problem_beside(*run.problem, *other.problem);
+  else if (run.schedule->recipe() == other.schedule->recipe())
+    text += ", the same as beside it";
   return text;
 }
 
@@ -180,7 +183,11 @@ void draw_two_chips(Painter& p, const SceneContext& c, const Rect& r) {
   const bool differs = c.data.differences && c.data.differences->count > 0;
   const Rect bar{r.x, r.y, r.w, kBar};
   p.box(bar, t.panel, differs ? t.difference : t.line, 8);
-  const std::string line = c.data.busy ? "computing…" : c.data.differences ? difference_line(*c.data.differences) : "";
+  const bool start = c.state().K == 0 && c.data.beside->state->K == 0;
+  const std::string line = c.data.busy          ? "computing…"
+                           : start              ? "nothing has moved yet on either side"
+                           : c.data.differences ? difference_line(*c.data.differences)
+                                                : "";
   p.text({bar.x + kPad, bar.y, bar.w - 2 * kPad, bar.h}, differs ? p.label(t.difference) : p.body(t.dim), {line, line});
 
   constexpr float kBetween = 10;

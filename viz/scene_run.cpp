@@ -43,7 +43,7 @@ std::vector<Block> outer_blocks(const Schedule& schedule, const TraceState& s, s
   return blocks;
 }
 
-constexpr int kLse = 4;  // the convention behind the four of conventions_of
+constexpr int kLse = 4;  // of convention_name
 
 // One convention that has another side, in the words of the conventions line.
 struct Convention {
@@ -57,7 +57,10 @@ struct Conventions {
   std::string rest;
 };
 Conventions conventions_of(const SceneContext& c) {
-  const std::string line = c.data.conventions;
+  std::string line = c.data.conventions;
+  const std::string lse = "LSE " + flashscope::text(c.data.lse);  // one part, commas and all
+  if (const std::size_t at = line.find(lse); at != line.npos)
+    line.erase(at >= 2 ? at - 2 : at, lse.size() + (at >= 2 ? 2 : 0));
   static constexpr const char* starts[] = {"causal ", "skip ", "guard ", "empty row "};
   Conventions found;
   if (c.data.problem->mask.causal == Causal::none) found.list.push_back({0, "not causal"});
@@ -72,6 +75,7 @@ Conventions conventions_of(const SceneContext& c) {
     else if (part != "no mask")
       found.rest += (found.rest.empty() ? "" : ", ") + part;
   }
+  found.list.push_back({kLse, lse});
   std::stable_sort(found.list.begin(), found.list.end(),
                    [](const Convention& x, const Convention& y) { return x.index < y.index; });
   return found;
@@ -86,23 +90,16 @@ float draw_conventions(Painter& p, const std::vector<Convention>& list, const st
     if (x + w > r.right()) return x;
     const Rect button{x, r.y, w, r.h};
     const bool risky = list[n].text == "guard none";
-    p.box(button, t.raised, risky ? t.amber : t.line, 5);
-    p.text({x + 8, r.y, w - 15, r.h}, p.body(risky ? t.amber : t.ink), list[n].text);
+    const bool other = list[n].text != "empty row as computed";  // without a guard there is none, and no button
+    if (other) p.box(button, t.raised, risky ? t.amber : t.line, 5);
+    p.text({x + 8, r.y, w - 15, r.h}, p.body(risky ? t.amber : other ? t.ink : t.dim), list[n].text);
     Hit hit;
     hit.target = Target::convention, hit.what = list[n].index;
-    if (list[n].text != "empty row as computed") p.hit(button, hit);  // without a guard there is no other
+    if (other) p.hit(button, hit);
     x += w + 6;
   }
   const Colour ink = rest.find("DEFECT") == rest.npos ? t.dim : t.amber;
-  if (!rest.empty() && r.right() - x > 60) {
-    const float w = p.text({x + 4, r.y, r.right() - x - 4, r.h}, p.body(ink), rest) + 4;
-    if (rest.find("LSE") != rest.npos) {
-      Hit hit;
-      hit.target = Target::convention, hit.what = kLse;
-      p.hit({x, r.y, w, r.h}, hit);
-    }
-    x += w;
-  }
+  if (!rest.empty() && r.right() - x > 60) x += p.text({x + 4, r.y, r.right() - x - 4, r.h}, p.body(ink), rest) + 4;
   return x;
 }
 
@@ -129,9 +126,10 @@ void draw_run(Painter& p, const SceneContext& c, const Rect& r) {
 
   // The legend of the strip, with the totals so far.
   const ScanTotals& totals = c.data.totals;
-  std::vector<Entry> entries = {{t.amber, fmt::format("{} rescales", count(totals.rescale))},
-                                {t.masked_hatch, fmt::format("{} masked", count(totals.masked))},
-                                {t.nan, fmt::format("{} NaN", count(totals.nan))}};
+  std::vector<Entry> entries = {
+      {t.amber, fmt::format("{} rescale{}", count(totals.rescale), totals.rescale == 1 ? "" : "s")},
+      {t.masked_hatch, fmt::format("{} masked", count(totals.masked))},
+      {t.nan, fmt::format("{} NaN", count(totals.nan))}};
   if (totals.inf > 0) entries.push_back({t.inf, fmt::format("{} inf", count(totals.inf))});
   if (!totals.complete && totals.tiles > 0)
     entries.push_back({t.faint, fmt::format("scanned {:.0f} %", 100.0 * static_cast<double>(totals.tiles_scanned) /
