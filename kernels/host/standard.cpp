@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "engine/attention/gpu_figures.h"
 #include "kernels/host/gpu_runner.h"
 #include "kernels/host/libraries.h"
 
 namespace flashscope::gpu {
 namespace {
-
-constexpr std::int64_t kWorkspaceBytes = 32 << 20;  // what cuBLAS recommends for Hopper
 
 void check_cublas(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS) throw GpuError(fmt::format("{}: {}", what, cublas().get_status_string(status)));
@@ -20,12 +19,13 @@ cudaDataType element_type(DType type) {
 
 }  // namespace
 
-MatrixProducts::MatrixProducts(const Stream& stream, const Pool& pool) : workspace_(kWorkspaceBytes, pool, stream) {
+MatrixProducts::MatrixProducts(const Stream& stream, const Pool& pool)
+    : workspace_(kProductsWorkspaceBytes, pool, stream) {
   cublasHandle_t handle = nullptr;
   check_cublas(cublas().create(&handle), "cublasCreate");
   handle_ = handle;
   check_cublas(cublas().set_stream(handle, stream), "cublasSetStream");
-  check_cublas(cublas().set_workspace(handle, workspace_.as<void>(), static_cast<std::size_t>(kWorkspaceBytes)),
+  check_cublas(cublas().set_workspace(handle, workspace_.as<void>(), static_cast<std::size_t>(kProductsWorkspaceBytes)),
                "cublasSetWorkspace");
 }
 

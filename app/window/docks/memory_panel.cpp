@@ -42,8 +42,11 @@ MemoryGroup measured(const Run& run) {
                           static_cast<double>(report.gpu->peak_tensor_bytes), Label::measured});
     group.beyond = static_cast<double>(report.gpu->peak_run_bytes);
     group.bars.push_back({"beyond, peak", group.beyond, Label::measured});
-    if (report.gpu->peak_statistics_bytes > 0)
-      group.bars.push_back({"counters", static_cast<double>(report.gpu->peak_statistics_bytes), Label::measured});
+    if (recipe.algorithm == Algorithm::standard) {
+      group.workspace = static_cast<double>(kProductsWorkspaceBytes);
+      group.bars.push_back({"of it cuBLAS", group.workspace, Label::formula});
+    }
+    group.counters = static_cast<double>(report.gpu->peak_statistics_bytes);
   } else {
     group.bars.push_back({"Q, K, V", static_cast<double>(report.tensor_bytes), Label::formula});
     group.beyond = static_cast<double>(report.peak_bytes);
@@ -210,13 +213,27 @@ void MemoryPanel::refresh(const Document& document) {
   const MemoryGroup tiled =
       named(document.recipe().algorithm == Algorithm::standard ? std::string_view("flash2")
                                                                : name(document.recipe().algorithm));
-  QString words = "Logarithmic scale. Hatched: formula; solid: measured by the allocator.";
+  QStringList words;
+  const double tensors = standard.beyond - standard.workspace;
   if (standard.source == tiled.source && tiled.beyond > 0)
-    words = QString("Beyond Q, K, V standard takes <b>%1 x</b> what %2 takes (%3). ")
-                .arg(number(standard.beyond / tiled.beyond, 3), tiled.title.section(' ', 0, 0),
-                     standard.source.section(QRegularExpression("[,:]"), 0, 0)) +
-            words;
-  note_->setText(words);
+    words << QString("Beyond Q, K, V standard takes <b>%1 x</b> what %2 takes (%3%4).")
+                 .arg(number(tensors / tiled.beyond, 3), tiled.title.section(' ', 0, 0),
+                      standard.source.section(QRegularExpression("[,:]"), 0, 0),
+                      standard.workspace > 0 ? ", without cuBLAS's workspace" : "");
+  words << "Logarithmic scale. Hatched: formula; solid: measured by the allocator.";
+  if (standard.workspace > 0)
+    words << QString(
+                 "cuBLAS's workspace (%1, as it was given to it) is in the measured peak of standard and in no "
+                 "formula.")
+                 .arg(short_bytes(static_cast<std::int64_t>(standard.workspace)));
+  else
+    words << QString("On a GPU standard takes %1 of cuBLAS's workspace besides.")
+                 .arg(short_bytes(kProductsWorkspaceBytes));
+  for (const MemoryGroup& group : groups)
+    if (group.counters > 0)
+      words << QString("The count in the kernel of %1 took %2 of counters, in a launch of its own: no part of the run.")
+                   .arg(group.title, short_bytes(static_cast<std::int64_t>(group.counters)));
+  note_->setText(words.join("<br>"));
 }
 
 }  // namespace flashscope::window
