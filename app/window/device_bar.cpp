@@ -43,7 +43,9 @@ DeviceBar::DeviceBar(const Actions& actions, QWidget* parent) : QWidget(parent) 
 }
 
 void DeviceBar::show_parity(const ParityWords& words) {
-  if (words.badge == words_.badge && words.details == words_.details && words.bad == words_.bad) return;
+  if (words.badge == words_.badge && words.details == words_.details && words.bad == words_.bad &&
+      words.nan == words_.nan)
+    return;
   words_ = words;
   badge_->setText(words.badge);
   badge_->setToolTip(words.details);
@@ -72,7 +74,7 @@ void DeviceBar::changeEvent(QEvent* event) {
 
 void DeviceBar::style() {
   const Colours c = colours(palette());
-  const QColor ink = words_.bad ? c.bad : words_.good ? c.good : c.dim;
+  const QColor ink = words_.bad ? c.bad : words_.nan ? c.nan : words_.good ? c.good : c.dim;
   const QString sheet =
       QString(
           "QToolButton { border: 1px solid %1; border-radius: 4px; padding: 2px 8px; background: %2; color: %3; }"

@@ -6,11 +6,11 @@ namespace flashscope::window {
 namespace {
 
 QString pair_text(const ParityPair& pair) {
-  QString words = QString("%1 and %2: O differs by at most %3, LSE by %4, over %5 rows")
+  QString words = QString("%1 and %2: O differs by at most %3, LSE by %4, over %5")
                       .arg(text(name(pair.a)), text(name(pair.b)), number(pair.max_O, 3), number(pair.max_LSE, 3),
-                           grouped(pair.rows));
+                           counted(pair.rows, "row"));
   if (pair.one_sided > 0)
-    words += QString("; %1 rows are NaN or infinite on one side only").arg(grouped(pair.one_sided));
+    words += QString("; %1 NaN or infinite on one side only").arg(counted(pair.one_sided, "row is", "rows are"));
   if (pair.max_O > 0 || pair.one_sided > 0)
     words += QString(" (worst: head %1, row %2)").arg(grouped(pair.worst_head), grouped(pair.worst_row));
   return words;
@@ -38,6 +38,10 @@ void ParityCheck::refresh(const Document& document) {
   emit changed();
 }
 
+std::int64_t ParityCheck::nan_rows() const {
+  return cpu_ ? cpu_->report().nan_row_count : gpu_ ? gpu_->report().nan_row_count : 0;
+}
+
 ParityWords parity_words(const ParityCheck& check) {
   ParityWords words;
   if (check.running()) return {"comparing ...", "Stepping to the end of each row block, to compare with the runs"};
@@ -48,16 +52,23 @@ ParityWords parity_words(const ParityCheck& check) {
             "steps"};
   const Parity& found = *check.result();
   words.good = found.equal(), words.bad = !words.good;
+  const std::int64_t nan_rows = check.nan_rows();
+  words.nan = words.good && nan_rows > 0;
   words.badge = text(verdict(found));
   const QString tolerance = number(found.tolerance_O, 2);
   if (found.one_sided() > 0)
-    words.badge += QString(": %1 rows not finite on one side").arg(grouped(found.one_sided()));
+    words.badge += QString(": %1 not finite on one side").arg(counted(found.one_sided(), "row"));
   else if (found.max_LSE() > found.tolerance_LSE)
     words.badge += QString(": LSE off by %1 of %2").arg(number(found.max_LSE(), 2), number(found.tolerance_LSE, 2));
+  else if (words.nan)
+    words.badge += QString(", %1 NaN").arg(counted(nan_rows, "row"));
   else
     words.badge +=
         QString(": %1 %2 %3").arg(number(found.max_O(), 2), QString::fromUtf8(words.good ? "≤" : ">"), tolerance);
   QStringList lines;
+  if (words.nan)
+    lines << QString("%1 of %2 NaN on every side; distances are those of the other rows")
+                 .arg(counted(nan_rows, "row"), counted(found.rows, "is", "are"));
   for (const auto& pair : found.pairs)
     if (pair) lines << pair_text(*pair);
   lines << QString("Tolerance: %1 for O (each may be half of that from float64), %2 for LSE")

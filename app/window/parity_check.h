@@ -21,6 +21,7 @@ class ParityCheck : public QObject {
   const std::optional<Parity>& result() const { return result_; }  // none while it runs, or where nothing was run
   bool running() const { return background_.running(); }
   const QString& failure() const { return failure_; }
+  std::int64_t nan_rows() const;  // of the run that was compared: NaN on every side, where all agree
 
  signals:
   void changed();
@@ -34,10 +35,11 @@ class ParityCheck : public QObject {
   Background background_;
 };
 
-// "stepped = CPU = GPU, 3.1e-05 of 0.0012", and all figures for the tooltip.
+// "stepped = CPU = GPU: 3.1e-05 <= 0.0012", and all figures for the tooltip. Sides that agree on NaN rows are equal,
+// but nothing to be glad of.
 struct ParityWords {
   QString badge, details;
-  bool good = false, bad = false;
+  bool good = false, bad = false, nan = false;
 };
 ParityWords parity_words(const ParityCheck& check);
 

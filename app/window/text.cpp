@@ -10,6 +10,10 @@ QString text(std::string_view utf8) { return QString::fromUtf8(utf8.data(), stat
 
 QString grouped(std::int64_t value) { return QLocale(QLocale::English).toString(static_cast<qlonglong>(value)); }
 
+QString counted(std::int64_t n, const QString& what, const QString& many) {
+  return grouped(n) + ' ' + (n == 1 ? what : many.isEmpty() ? what + 's' : many);
+}
+
 QString short_bytes(std::int64_t bytes) {
   constexpr std::array units = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
   double value = static_cast<double>(bytes);

@@ -68,10 +68,14 @@ QString MinuteLine::html(const QPalette& palette) const {
   body += QString("<div style='color:%1'>%2 tiles, %3 bytes moved</div>")
               .arg(c.dim.name(), grouped(numbers_->tiles_visited), grouped(numbers_->bytes));
   if (verdict_)
-    body += QString("<div style='color:%1'>full run: %2 of %3 rows right (largest error %4, tolerance %5)</div>")
+    body += QString("<div style='color:%1'>full run: %2 of %3 rows %4 (largest error%5 %6, tolerance %7)</div>")
                 .arg((verdict_->within() ? c.good : c.nan).name(),
-                     verdict_->within() ? grouped(verdict_->rows_checked) : QString("not all"), grouped(verdict_->rows),
-                     number(verdict_->max, 3), number(verdict_->tolerance, 3));
+                     verdict_->within()            ? grouped(verdict_->rows_checked)
+                     : verdict_->nan_mismatch == 0 ? QString("not all")
+                                                   : grouped(verdict_->nan_mismatch),
+                     grouped(verdict_->rows), verdict_->nan_mismatch > 0 ? "NaN" : "right",
+                     verdict_->nan_mismatch > 0 ? " of the others" : "", number(verdict_->max, 3),
+                     number(verdict_->tolerance, 3));
   return body;
 }
 

@@ -15,12 +15,15 @@
 #include <functional>
 
 #include "app/window/docks/html_panel.h"
+#include "app/window/docks/run_words.h"
+#include "app/window/docks/table_fit.h"
 #include "app/window/text.h"
 
 namespace flashscope::window {
 namespace {
 
-constexpr std::array kHeads = {"", "when", "device", "algorithm", "Br x Bc", "time", "TFLOP/s", "right"};
+enum Column { kMark, kRecipe, kDevice, kTime, kTflops, kAnswer, kWhen };
+constexpr std::array kHeads = {"", "recipe", "device", "time", "TFLOP/s", "O", "when"};
 constexpr int kMostCompared = 4;
 
 QString time_text(const Report& report) {
@@ -28,16 +31,15 @@ QString time_text(const Report& report) {
   return ms < 1 ? QString::number(ms * 1e3, 'f', 1) + QString::fromUtf8(" µs") : QString::number(ms, 'f', 2) + " ms";
 }
 
-QString rightness(const Report& report) {
-  if (!report.error) return "not checked";
-  if (report.error->nan_mismatch > 0) return "NaN";
-  return report.error->within() ? "yes" : "no";
-}
-
 QString blocks_text(const Report& report) {
   return report.recipe.algorithm == Algorithm::standard
              ? dash()
              : QString("%1 x %2").arg(grouped(report.recipe.Br), grouped(report.recipe.Bc));
+}
+
+QString recipe_brief(const Report& report) {
+  const QString name = text(flashscope::name(report.recipe.algorithm));
+  return report.recipe.algorithm == Algorithm::standard ? name : name + ' ' + blocks_text(report);
 }
 
 // One figure of a run, and what it is compared by; NaN where it has none.
@@ -80,8 +82,8 @@ std::vector<Row> rows() {
       {"DRAM written, measured warm", warm(&HardwareFigures::dram_written), bytes_shown},
       {"memory beyond Q, K, V, measured", [](const Report& r) { return static_cast<double>(r.peak_bytes); },
        bytes_shown},
-      {"largest error against float64", [none](const Report& r) { return r.error ? r.error->max : none; },
-       [](double e) { return number(e, 3); }},
+      {"largest error against float64, NaN rows apart",
+       [none](const Report& r) { return r.error ? r.error->max : none; }, [](double e) { return number(e, 3); }},
       {"NaN rows", [](const Report& r) { return static_cast<double>(r.nan_row_count); }, bytes_shown},
   };
 }
@@ -108,9 +110,11 @@ RunsPanel::RunsPanel(QWidget* parent) : Panel(parent), looking_(this) {
   table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   table_->setFrameShape(QFrame::NoFrame);
   table_->setShowGrid(false);
+  table_->setWordWrap(false);
   table_->setAlternatingRowColors(true);
   table_->verticalHeader()->hide();
-  table_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  fit_ = new TableFit(table_, kDevice, {kTflops, kWhen, kTime}, 70);
+  make_copyable(table_);
   table_->horizontalHeader()->setHighlightSections(false);
   table_->setToolTip("Select one run to show its figures everywhere, several (Ctrl, Shift) to compare them");
   layout->addWidget(table_, 2);
@@ -188,30 +192,36 @@ void RunsPanel::fill(const Document& document) {
     const Report& report = run->report();
     const bool marked = run == marked_;
     const QString when = text(run->saved.date).replace('T', ' ').remove('Z');
+    const RunVerdict verdict = verdict_of(report);
     const QString cells[] = {marked ? QString::fromUtf8("●") : QString(),
-                             when.section(' ', 1),
+                             recipe_brief(report),
                              text(report.device),
-                             text(name(report.recipe.algorithm)),
-                             blocks_text(report),
                              time_text(report),
                              report.gpu ? QString::number(report.gpu->tflops(), 'f', 1) : dash(),
-                             rightness(report)};
-    const QString tip = QString("%1 UTC\n%2, %3\n%4\n%5%6")
-                            .arg(when, text(report.device), text(report.kernel), text(run->saved.conventions),
-                                 run->problem() ? text(run->problem()->name) : QString("of another problem"),
-                                 marked ? "\nshown in the panels" : "");
+                             verdict.brief,
+                             when.section(' ', 1)};
+    const QString tip =
+        QString("%1 UTC\n%2, %3\n%4\n%5, time measured%6\n%7\n%8\n%9%10")
+            .arg(when, text(report.device), text(report.kernel), recipe_brief(report), time_text(report),
+                 report.gpu ? QString(", %1 TFLOP/s").arg(report.gpu->tflops(), 0, 'f', 1) : QString(), verdict.full,
+                 text(run->saved.conventions),
+                 run->problem() ? text(run->problem()->name) : QString("of another problem"),
+                 marked ? "\nshown in the panels" : "");
     for (int column = 0; column < table_->columnCount(); ++column) {
       auto* item = new QTableWidgetItem(cells[column]);
       item->setToolTip(tip);
-      if (column >= 5) item->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
-      if (column == 0) item->setForeground(c.accent);
-      if (column == 7 && report.error) item->setForeground(report.error->within() ? c.good : c.nan);
-      if (!run->problem() && column != 7) item->setForeground(c.dim);
+      if (column == kTime || column == kTflops || column == kWhen)
+        item->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
+      if (!run->problem()) item->setForeground(c.dim);
+      if (column == kMark) item->setForeground(c.accent);
+      if (column == kAnswer && report.error)
+        item->setForeground(verdict.kind == RunVerdict::Kind::right ? c.good : c.nan);
       table_->setItem(row, column, item);
     }
     if (std::find(kept.begin(), kept.end(), run) != kept.end()) again.push_back(row);
   }
   select(again);
+  fit_->fit();
   table_->setVisible(!shown_.empty());
   comparison_->setVisible(!shown_.empty());
   empty_->setVisible(shown_.empty());
@@ -264,7 +274,7 @@ void RunsPanel::compare() {
     notes.removeDuplicates();
     if (left_out > 0) notes << QString("%1 more selected, not shown.").arg(left_out);
     // What is wrong with a run comes before its figures.
-    if (runs.size() == 1) html = nan_html(runs[0], c) + html;
+    if (runs.size() == 1) html = answer_html(runs[0], c) + html;
     if (!notes.empty()) html += paragraph(notes.join("<br>"), c.dim);
   }
   if (runs.size() == 1) look_for_nans(runs[0]);
@@ -304,13 +314,23 @@ void RunsPanel::look_for_nans(const RunPointer& run) {
                  });
 }
 
-QString RunsPanel::nan_html(const RunPointer& run, const Colours& c) const {
+QString RunsPanel::answer_html(const RunPointer& run, const Colours& c) const {
   constexpr int kMostRanges = 40;
   const Report& report = run->report();
-  if (report.nan_row_count == 0) return {};
-  QString html = QString("<p style='margin:4px 0'><b style='color:%1'>%2 of %3 rows of O are NaN</b>")
-                     .arg(c.nan.name(), grouped(report.nan_row_count), grouped(report.shape.heads * report.shape.Nq));
+  const RunVerdict verdict = verdict_of(report);
+  if (report.nan_row_count == 0)
+    return paragraph(verdict.full, verdict.kind == RunVerdict::Kind::right         ? c.good
+                                   : verdict.kind == RunVerdict::Kind::not_checked ? c.dim
+                                                                                   : c.nan);
+  // Where every NaN row is wrong the verdict counts them.
+  const bool all_wrong = report.error && report.error->nan_mismatch == report.nan_row_count;
+  QString html = QString("<p style='margin:4px 0'><b style='color:%1'>%2</b>")
+                     .arg(c.nan.name(), all_wrong ? verdict.full
+                                                  : QString("%1 of %2 rows of O are NaN")
+                                                        .arg(grouped(report.nan_row_count),
+                                                             grouped(report.shape.heads * report.shape.Nq)));
   if (!run->problem()) return html + " in this run of another problem</p>";
+  if (!all_wrong) html += "<br>" + verdict.full;
   html += QString("<br><span style='color:%1'>%2</span>")
               .arg(c.dim.name(), nans_ && nans_of_ == run  ? text(flashscope::text(*nans_)).toHtmlEscaped()
                                  : !nans_failed_.isEmpty() ? nans_failed_.toHtmlEscaped()

@@ -16,6 +16,8 @@ class QToolButton;
 
 namespace flashscope::window {
 
+class TableFit;
+
 class RunsPanel : public Panel {
   Q_OBJECT
 
@@ -39,8 +41,9 @@ class RunsPanel : public Panel {
   RunPointer shown_alone() const;
   void go_to(const RunPointer& run);
   void look_for_nans(const RunPointer& run);
-  QString nan_html(const RunPointer& run, const Colours& colours) const;
+  QString answer_html(const RunPointer& run, const Colours& colours) const;
 
+  TableFit* fit_;
   QTableWidget* table_;
   QTextBrowser* comparison_;
   QToolButton *go_, *delete_;

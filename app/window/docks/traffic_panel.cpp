@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "app/window/docks/run_words.h"
 #include "app/window/text.h"
 #include "engine/attention/closed_form.h"
 #include "engine/insight/traffic_table.h"
@@ -187,18 +188,15 @@ QString full_run(const Report& report, const Colours& c) {
   table.row({"NaN rows", grouped(report.nan_row_count)});
   table.row({"checksum of O, of |O|", number(report.sum, 9) + ", " + number(report.sum_abs, 9)});
   if (report.error) {
-    table.row({"largest error against float64", number(report.error->max)});
+    const bool others = report.error->nan_mismatch > 0;
+    table.row({others ? "largest error against float64 of the other rows" : "largest error against float64",
+               number(report.error->max)});
     table.row({"tolerance", number(report.error->tolerance)});
     table.row({"rows checked", grouped(report.error->rows_checked) + " of " + grouped(report.error->rows)});
   }
   html += table.html();
-  if (report.error)
-    html += paragraph(report.error->within() ? "Every checked row is right."
-                      : report.error->nan_mismatch > 0
-                          ? grouped(report.error->nan_mismatch) + " checked rows are NaN where the reference is not."
-                          : QString("Wrong: beyond the tolerance, worst in head %1, row %2.")
-                                .arg(grouped(report.error->worst_head), grouped(report.error->worst_row)),
-                      report.error->within() ? c.good : c.nan);
+  const RunVerdict verdict = verdict_of(report);
+  if (report.error) html += paragraph(verdict.full, verdict.kind == RunVerdict::Kind::right ? c.good : c.nan);
   return html;
 }
 

@@ -7,7 +7,9 @@
 
 #include "app/window/docks/memory_panel.h"
 #include "app/window/docks/runs_panel.h"
+#include "app/window/docks/table_fit.h"
 #include "app/window/docks/why_panel.h"
+#include "app/window/text.h"
 #include "tests/app/window/gpu_report.h"
 #include "tests/app/window/harness.h"
 #include "tests/engine/support.h"
@@ -106,7 +108,7 @@ TEST_F(RunsTest, TheBadgeTellsWhatAgrees) {
   EXPECT_EQ(compared().result()->one_sided(), 1);
   EXPECT_TRUE(parity_words(compared()).bad);
   EXPECT_TRUE(badge().text().contains(QString::fromUtf8("≠ GPU"))) << badge().text().toStdString();
-  EXPECT_TRUE(badge().text().contains("1 rows not finite on one side"));
+  EXPECT_TRUE(badge().text().contains("1 row not finite on one side"));
   Recipe other;
   other.Bc = 32;
   window_->apply([&](Document& d) { d.set_recipe(other); });
@@ -131,7 +133,7 @@ TEST_F(RunsTest, ANanOfTheGpuIsTracedByTheSameChain) {
   ASSERT_TRUE(wait_until([&] { return runs->nans() != nullptr; }));
   EXPECT_TRUE(runs->nans()->same());
   auto* text = find<QTextBrowser>("comparison");
-  EXPECT_TRUE(text->toPlainText().contains("4 of 4 rows of O are NaN")) << text->toPlainText().toStdString();
+  EXPECT_TRUE(text->toPlainText().contains("4 rows are NaN where float64 is not")) << text->toPlainText().toStdString();
   EXPECT_TRUE(text->toPlainText().contains("its chain is this run's"));
   // From another recipe: a click goes to the run's own and asks there.
   Recipe guarded = recipe;
@@ -183,6 +185,37 @@ TEST_F(RunsTest, TheTrafficDockPutsMeasuredBesideFormula) {
     EXPECT_TRUE(kernel.contains(words)) << words << '\n' << kernel.toStdString();
 }
 
+// Steps and run agree, and both are NaN in some rows: said so everywhere, and the error is that of the other rows.
+TEST_F(RunsTest, NanRowsAreToldApartFromTheError) {
+  Recipe recipe;
+  recipe.Br = 64, recipe.Bc = 100, recipe.order = Order::reverse, recipe.guard = Guard::none;
+  Mask causal;
+  causal.causal = Causal::top_left;
+  window_->apply([&](Document& d) { d.set_recipe_and_mask(recipe, causal); });
+  ASSERT_TRUE(settle());
+  trigger("go.run");
+  const Report& report = *document().report();
+  ASSERT_EQ(report.nan_row_count, 2 * 36);  // rows 64..99 of a head see nothing of their first tile, keys 100..149
+  ASSERT_EQ(report.error->nan_mismatch, report.nan_row_count);
+  ASSERT_LE(report.error->max, report.error->tolerance);
+  ASSERT_TRUE(compared().result());
+  EXPECT_EQ(badge().text(), "stepped = CPU, 72 rows NaN");
+  EXPECT_TRUE(parity_words(compared()).good && parity_words(compared()).nan);
+  EXPECT_TRUE(badge().toolTip().contains("72 rows of 300 are NaN on every side")) << badge().toolTip().toStdString();
+  const QString told = "72 rows are NaN where float64 is not; of the other 228 the largest error against float64 ";
+  for (const char* id : {"traffic", "runs"}) {
+    const QString words = panel(id);
+    EXPECT_TRUE(words.contains(told)) << id << ": " << words.toStdString();
+    EXPECT_TRUE(words.contains("within the tolerance")) << id;
+  }
+  const auto* table = find<QTableWidget>("runs");
+  QStringList row;
+  for (int n = 0; n < table->columnCount(); ++n) row << table->item(0, n)->text();
+  EXPECT_TRUE(row.contains("72 NaN")) << row.join('|').toStdString();
+  EXPECT_EQ(as_text(*table, true).count('\n'), 1);  // the header and one run
+  EXPECT_FALSE(as_text(*table, true).contains("yes"));
+}
+
 TEST_F(RunsTest, TheKernelDockCountsBlocksWithoutAGpu) {
   const QString kernel = panel("kernel");
   EXPECT_TRUE(kernel.contains("130 SMs idle")) << kernel.toStdString();  // flash1: 2 heads on 132 SMs
@@ -206,6 +239,22 @@ TEST_F(RunsTest, MemoryIsByFormulaUntilItIsMeasured) {
   add_gpu_run();
   EXPECT_TRUE(panel->view().groups()[0].source.contains("H200"));
   EXPECT_EQ(panel->view().groups()[0].beyond, 8'650'752);
+  // What counting took is no bar of the algorithm, and cuBLAS's workspace stands apart from the tensors.
+  EXPECT_EQ(panel->view().groups()[0].counters, 176);
+  Recipe plain;
+  plain.algorithm = Algorithm::standard;
+  window_->apply([&](Document& d) { d.set_recipe(plain); });
+  ASSERT_TRUE(settle());
+  add_gpu_run([](Report& report) { report.gpu->peak_run_bytes = 40'000'000; });
+  const MemoryGroup& measured = panel->view().groups()[0];
+  EXPECT_TRUE(measured.title.startsWith("standard"));
+  EXPECT_EQ(measured.beyond, 40'000'000);
+  EXPECT_EQ(measured.workspace, kProductsWorkspaceBytes);
+  for (const MemoryGroup& group : panel->view().groups())
+    for (const MemoryBar& bar : group.bars) EXPECT_NE(bar.what, "counters");
+  const QString note = find<QLabel>("memory_note")->text();
+  EXPECT_TRUE(note.contains("32.0 MiB") && note.contains("no formula")) << note.toStdString();
+  EXPECT_TRUE(note.contains(number((40'000'000.0 - kProductsWorkspaceBytes) / 8'650'752, 3))) << note.toStdString();
 }
 
 TEST_F(RunsTest, WithoutAGpuTheSwitchSaysWhy) {

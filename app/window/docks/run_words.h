@@ -1,0 +1,18 @@
+// What the answer of a full run is worth, in the words of every panel that says it. Rows that are NaN are no error of
+// some size: they are counted apart, and the largest error is that of the other rows.
+#pragma once
+
+#include <QString>
+
+#include "engine/attention/cpu_runner.h"
+
+namespace flashscope::window {
+
+struct RunVerdict {
+  enum class Kind { not_checked, right, nan, wrong } kind = Kind::not_checked;
+  QString brief;  // "right", "2,048 NaN", "wrong", "not checked"
+  QString full;   // "2,048 of 4,096 rows are NaN where float64 is not; largest error of the others ..."
+};
+RunVerdict verdict_of(const Report& report);
+
+}  // namespace flashscope::window
