@@ -65,6 +65,8 @@ void MainWindow::make_docks() {
   add_dock("history", "History", new HistoryPanel(this));
   auto* stops = new StopsPanel(stops_, this);
   connect(stops, &StopsPanel::edited, this, &MainWindow::refresh);
+  connect(stops, &StopsPanel::run, this,
+          [this](bool forward) { actions_[forward ? "go.run_to_stop" : "go.run_to_stop_back"]->trigger(); });
   add_dock("stops", "Stops", stops);
   add_dock("row", "One row", new RowPanel(this));
   add_dock("gallery", "Gallery", new GalleryPanel(this));
@@ -82,6 +84,7 @@ void MainWindow::make_docks() {
   mask_ = new MaskPanel(this);
   add_dock("mask", "Mask", mask_);
   connect(mask_, &MaskPanel::other_layout, this, &MainWindow::open_other_layout);
+  connect(mask_, &MaskPanel::edit_wanted, this, [this] { actions_["view.problem"]->trigger(); });
   log_ = new LogPanel(this);
   add_dock("log", "Log", log_);
   setTabPosition(Qt::AllDockWidgetAreas, QTabWidget::North);
@@ -107,7 +110,8 @@ void MainWindow::default_layout() {
   docks_[0].first->raise();
   if (roomy) docks_[kFirst].first->raise();
   resizeDocks({docks_[0].first}, {roomy ? 430 : 320}, Qt::Horizontal);
-  if (roomy) resizeDocks({docks_[0].first, docks_[kFirst].first}, {height() * 6 / 10, height() * 4 / 10}, Qt::Vertical);
+  if (roomy)
+    resizeDocks({docks_[0].first, docks_[kFirst].first}, {height() * 56 / 100, height() * 44 / 100}, Qt::Vertical);
 }
 
 void MainWindow::show_explorer() {

@@ -1,5 +1,7 @@
 #include "engine/insight/mask_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -204,6 +206,12 @@ KeepMask flipped(const KeepMask& mask) {
   return other;
 }
 
+std::int64_t kept_cells(const KeepMask& mask) {
+  std::int64_t kept = 0;  // bits behind a row's last column are 0
+  for (const std::uint64_t word : mask.bits) kept += std::popcount(word);
+  return kept;
+}
+
 std::vector<Convention> conventions_in_force(const Problem& problem, const Recipe& recipe) {
   std::vector<Convention> list;
   const Mask& mask = problem.mask;
@@ -222,9 +230,17 @@ std::vector<Convention> conventions_in_force(const Problem& problem, const Recip
     one.mask->causal = top ? Causal::bottom_right : Causal::top_left;
     list.push_back(std::move(one));
   }
-  if (mask.keep)
-    list.push_back(
-        {"keep or drop", "true in the mask keeps a key", "true drops it", "--mask-means drop", true, {}, {}, {}});
+  if (mask.keep) {
+    const std::int64_t cells = mask.keep->heads * mask.keep->rows * mask.keep->cols, kept = kept_cells(*mask.keep);
+    list.push_back({"keep or drop",
+                    fmt::format("{} of the mask's {} cells keep their key, {} drop it", kept, cells, cells - kept),
+                    fmt::format("exchanged: {} keep it, {} drop it", cells - kept, kept),
+                    "--mask-means drop",
+                    true,
+                    {},
+                    {},
+                    {}});
+  }
   if (mask.window && mask.window->left > 0 && mask.window->left < Band::kOpen / 2) {
     const std::int64_t left = mask.window->left;
     Convention one{

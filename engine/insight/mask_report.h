@@ -110,5 +110,6 @@ std::vector<Convention> conventions_in_force(const Problem& problem, const Recip
 // Base, sign, and what an empty row has.
 std::vector<Convention> lse_conventions(const LseConvention& now);
 KeepMask flipped(const KeepMask& mask);
+std::int64_t kept_cells(const KeepMask& mask);  // as stored, before it broadcasts
 
 }  // namespace flashscope

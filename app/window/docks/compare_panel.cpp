@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "app/window/docks/error_map.h"
+#include "app/window/docks/html_panel.h"
 #include "app/window/docks/lse_links.h"
+#include "app/window/docks/table_fit.h"
 #include "app/window/text.h"
 #include "app/window/theme.h"
 
@@ -50,12 +52,13 @@ ComparePanel::ComparePanel(QWidget* parent) : Panel(parent) {
   list_->setObjectName("explanations");
   list_->setWordWrap(true);
   list_->setMinimumHeight(60);
-  auto* split = new QSplitter(Qt::Vertical);
-  split->addWidget(text_);
-  split->addWidget(map_);
-  split->addWidget(list_);
-  split->setChildrenCollapsible(false);
-  split->setSizes({150, 170, 130});
+  make_copyable(list_);
+  split_ = new QSplitter(Qt::Vertical);
+  split_->addWidget(text_);
+  split_->addWidget(map_);
+  split_->addWidget(list_);
+  split_->setChildrenCollapsible(false);
+  split_->setSizes({150, 170, 130});
   open_ = new QPushButton("Open this run");
   open_->setObjectName("open");
   open_->setToolTip(
@@ -67,7 +70,7 @@ ComparePanel::ComparePanel(QWidget* parent) : Panel(parent) {
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 0, 0, 0);
   layout->addLayout(top);
-  layout->addWidget(split, 1);
+  layout->addWidget(split_, 1);
   layout->addLayout(bottom);
 
   connect(load_, &QPushButton::clicked, this, &ComparePanel::choose_file);
@@ -164,16 +167,15 @@ void ComparePanel::show_result() {
                count(total.right, "right", c.good), count(total.wrong, "wrong", c.accent),
                count(total.nan, "NaN", c.nan), count(total.inf, "Inf", c.inf), c.dim.name(),
                grouped(static_cast<std::int64_t>(found.rows.size())));
-  html += QString(
-              "<p style='margin:0 0 6px 0'>Largest error <b>%1</b> against %2, in head %3, row %4. <span "
-              "style='color:%5'>Tolerance %6; "
-              "%7; error / spread %8.</span></p>")
-              .arg(number(found.max_error), text(found.reference), QString::number(found.worst_head),
-                   QString::number(found.worst_row), c.dim.name(), number(found.tolerance),
-                   found.plain_error ? QString("plain attention in %1 makes %2")
-                                           .arg(text(name(found.precision)), number(*found.plain_error))
-                                     : QString("fixed for float64"),
-                   number(found.cells.rms_over_spread(), 3));
+  const bool apart = total.nan + total.inf > 0;
+  Table figures(c, {"against " + text(found.reference), ""});
+  figures.row({apart ? "largest error of the other rows" : "largest error", number(found.max_error)}, true);
+  figures.row({"in", QString("head %1, row %2").arg(found.worst_head).arg(found.worst_row)});
+  figures.row({"tolerance", number(found.tolerance) + (found.plain_error ? "" : " (fixed for float64)")});
+  if (found.plain_error)
+    figures.row({QString("plain attention in %1 makes").arg(text(name(found.precision))), number(*found.plain_error)});
+  figures.row({"rms error / spread of the right O", number(found.cells.rms_over_spread(), 3)});
+  html += figures.html();
   if (!found.pattern.text.empty())
     html += QString("<p style='margin:0 0 6px 0'>Where: <b>%1</b></p>").arg(text(found.pattern.text).toHtmlEscaped());
   if (found.lse) {
@@ -186,6 +188,7 @@ void ComparePanel::show_result() {
   if (!found.right() && explanations_.empty())
     html += "<p style='margin:0'>No known mistake, convention or other block size reproduces it.</p>";
   text_->setHtml(html);
+  fit_text();
   const bool tie = std::any_of(explanations_.begin(), explanations_.end(), [](const Explanation& e) { return e.tie; });
   for (std::size_t n = 0; n < explanations_.size(); ++n) {
     const Explanation& e = explanations_[n];
@@ -194,6 +197,18 @@ void ComparePanel::show_result() {
     item->setToolTip(text(e.sentence) + (tied ? "\nExplains the output as well as the others marked =" : ""));
   }
   if (!explanations_.empty()) list_->setCurrentRow(0);
+}
+
+// As high as what it says, up to half of the panel: the rest is the map's and the list's.
+void ComparePanel::fit_text() {
+  const int all = split_->height(), wanted = static_cast<int>(text_->document()->size().height()) + 6;
+  const int high = std::min(wanted, all / 2), list = std::clamp(all / 5, 60, 130);
+  if (all > 200) split_->setSizes({high, all - high - list, list});
+}
+
+void ComparePanel::resizeEvent(QResizeEvent* event) {
+  Panel::resizeEvent(event);
+  if (comparison_) QMetaObject::invokeMethod(this, &ComparePanel::fit_text, Qt::QueuedConnection);
 }
 
 void ComparePanel::go_to_row(std::int64_t head, std::int64_t row) {

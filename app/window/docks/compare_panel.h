@@ -14,6 +14,7 @@ class QLabel;
 class QListWidget;
 class QProgressBar;
 class QPushButton;
+class QSplitter;
 class QTextBrowser;
 
 namespace flashscope::window {
@@ -33,6 +34,7 @@ class ComparePanel : public Panel {
 
  protected:
   void changeEvent(QEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   struct Result {
@@ -41,6 +43,7 @@ class ComparePanel : public Panel {
   };
   void choose_file();
   void show_result();
+  void fit_text();
   void go_to_row(std::int64_t head, std::int64_t row);
   void open_explanation(int n);
   void show_running();
@@ -50,6 +53,7 @@ class ComparePanel : public Panel {
   QProgressBar* progress_;
   QTextBrowser* text_;
   ErrorMap* map_;
+  QSplitter* split_;
   QListWidget* list_;
   QTimer timer_;
   std::filesystem::path path_;

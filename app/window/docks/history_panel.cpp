@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "app/window/docks/lse_links.h"
+#include "app/window/docks/table_fit.h"
 #include "app/window/text.h"
 #include "app/window/theme.h"
 #include "engine/insight/history_csv.h"
@@ -66,17 +67,17 @@ HistoryPanel::HistoryPanel(QWidget* parent) : Panel(parent), saving_(this) {
   top->setContentsMargins(8, 0, 8, 0);
   top->addWidget(new QLabel("row"));
   row_edit_ = new QLineEdit;
-  row_edit_->setMaximumWidth(90);
+  row_edit_->setMaximumWidth(fontMetrics().horizontalAdvance("00000000") + 16);
   row_edit_->setValidator(new QRegularExpressionValidator(QRegularExpression("[0-9]{0,13}"), row_edit_));
   row_edit_->setToolTip("The query row; pinning a row on the stage shows it here");
   top->addWidget(row_edit_);
-  top->addWidget(new QLabel("O channel"));
+  top->addWidget(new QLabel("O of"));
   channel_edit_ = new QLineEdit;
   channel_edit_->setObjectName("history_channel");
-  channel_edit_->setMaximumWidth(50);
+  channel_edit_->setFixedWidth(fontMetrics().horizontalAdvance("norm") + 22);
   channel_edit_->setPlaceholderText("norm");
   channel_edit_->setValidator(new QRegularExpressionValidator(QRegularExpression("[0-9]{0,3}"), channel_edit_));
-  channel_edit_->setToolTip("Follow one element of O; empty: the norm of the row");
+  channel_edit_->setToolTip("O of this channel; empty: the norm of the row of O");
   top->addWidget(channel_edit_);
   top->addStretch(1);
   const auto button = [&](const char* name, const char* title, const char* tip) {
@@ -84,6 +85,7 @@ HistoryPanel::HistoryPanel(QWidget* parent) : Panel(parent), saving_(this) {
     made->setObjectName(name);
     made->setToolTip(tip);
     made->setFocusPolicy(Qt::TabFocus);
+    made->setMaximumWidth(made->fontMetrics().horizontalAdvance(title) + 24);
     top->addWidget(made);
     return made;
   };
@@ -135,6 +137,8 @@ HistoryPanel::HistoryPanel(QWidget* parent) : Panel(parent), saving_(this) {
     chart.rescaled->setLineStyle(QCPGraph::lsNone);
     chart.nan = plot_->addGraph(x, y);
     chart.nan->setLineStyle(QCPGraph::lsNone);
+    chart.inf = plot_->addGraph(x, y);
+    chart.inf->setLineStyle(QCPGraph::lsNone);
     chart.now = new QCPItemLine(plot_);
     for (QCPItemPosition* position : {chart.now->start, chart.now->end}) {
       position->setAxes(x, y);
@@ -151,9 +155,11 @@ HistoryPanel::HistoryPanel(QWidget* parent) : Panel(parent), saving_(this) {
   table_->verticalHeader()->hide();
   table_->setSelectionBehavior(QAbstractItemView::SelectRows);
   table_->setSelectionMode(QAbstractItemView::SingleSelection);
-  table_->horizontalHeader()->setDefaultSectionSize(84);
+  table_->verticalHeader()->setDefaultSectionSize(2 * fontMetrics().lineSpacing() + 6);
+  make_copyable(table_);
   model_ = new HistoryTable(this);
   table_->setModel(model_);
+  fit_ = new TableFit(table_, 1, {2, 0}, fontMetrics().horizontalAdvance("000,000") + 8);  // the step elides
   pages_->addWidget(table_);
   layout->addWidget(pages_, 1);
   connect(as_table_, &QPushButton::toggled, pages_, [this](bool on) { pages_->setCurrentIndex(on ? 1 : 0); });
@@ -226,6 +232,7 @@ void HistoryPanel::refresh(const Document& document) {
       document.history()->head == head_ && document.history()->channel == channel_) {
     history_ = document.history();
     model_->show(history_);
+    fit_->fit();
     draw();
   }
   if (std::exchange(lse_, stage.lse) != stage.lse && history_) show_note();
@@ -256,7 +263,7 @@ void HistoryPanel::draw() {
   show_note();
   for (std::size_t n = 0; n < charts_.size(); ++n) {
     Chart& chart = charts_[n];
-    QVector<double> x, y, x_rescaled, y_rescaled, x_nan;
+    QVector<double> x, y, x_rescaled, y_rescaled, x_nan, x_inf;
     double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
     for (std::size_t at = 0; at < entries.size(); ++at) {
       const RowHistoryEntry& entry = entries[at];
@@ -265,6 +272,7 @@ void HistoryPanel::draw() {
       y << (entry.visited && std::isfinite(v) ? v : std::numeric_limits<double>::quiet_NaN());
       if (!entry.visited) continue;
       if (std::isnan(v)) x_nan << static_cast<double>(at);
+      if (std::isinf(v)) x_inf << static_cast<double>(at);
       if (!std::isfinite(v)) continue;
       lowest = std::min(lowest, v), highest = std::max(highest, v);
       if (entry.rescaled) x_rescaled << static_cast<double>(at), y_rescaled << v;
@@ -284,6 +292,7 @@ void HistoryPanel::draw() {
     chart.line->setData(x, y, true);
     chart.rescaled->setData(x_rescaled, y_rescaled, true);
     chart.nan->setData(x_nan, QVector<double>(x_nan.size(), lowest), true);
+    chart.inf->setData(x_inf, QVector<double>(x_inf.size(), lowest), true);
     // Tiles that are not visited: one grey span for each run of them.
     for (std::size_t at = 0; at < entries.size();) {
       std::size_t end = at;
@@ -318,9 +327,14 @@ void HistoryPanel::show_note() {
     if (entry.visited) lse = entry.m + std::log(entry.l);
   }
   const auto all = static_cast<std::int64_t>(history_->entries.size());
-  note_->setText(QString("%1 tiles folded in, %2 not visited, %3 rescales<br>LSE = %4 = <b>%5</b> (%6)")
-                     .arg(grouped(visited), grouped(all - visited), grouped(rescales), text(formula(lse_)),
-                          number(handed_out(lse_, lse), 7), lse_links(lse_, c)));
+  const QString marks = QString(
+                            "<span style='color:%1'>&#9679;</span> rescaled &nbsp; <span style='color:%2'>&#10005;"
+                            "</span> NaN &nbsp; <span style='color:%3'>&#9660;</span> infinite &nbsp; hatched: not "
+                            "visited")
+                            .arg(c.rescale.name(), c.nan.name(), c.dim.name());
+  note_->setText(QString("%1 folded in, %2 not visited, %3<br>LSE = %4 = <b>%5</b> (%6)<br>%7")
+                     .arg(counted(visited, "tile"), grouped(all - visited), counted(rescales, "rescale"),
+                          text(formula(lse_)), number(handed_out(lse_, lse), 7), lse_links(lse_, c), marks));
 }
 
 void HistoryPanel::draw_now(std::int64_t K) {
@@ -367,7 +381,8 @@ void HistoryPanel::style() {
     chart.line->setPen(QPen(c.accent, 1.6));
     chart.line->setScatterStyle(QCPScatterStyle(QCPScatterStyle::ssDisc, c.accent, 4));
     chart.rescaled->setScatterStyle(QCPScatterStyle(QCPScatterStyle::ssDisc, c.rescale, 8));
-    chart.nan->setScatterStyle(QCPScatterStyle(QCPScatterStyle::ssCross, c.nan, 9));
+    chart.nan->setScatterStyle(QCPScatterStyle(QCPScatterStyle::ssCross, QPen(c.nan, 2), {}, 9));
+    chart.inf->setScatterStyle(QCPScatterStyle(QCPScatterStyle::ssTriangleInverted, c.dim, c.dim, 9));
     chart.now->setPen(QPen(c.rescale, 1.4));
   }
   plot_->replot(QCustomPlot::rpQueuedReplot);

@@ -18,6 +18,8 @@ class QTableView;
 
 namespace flashscope::window {
 
+class TableFit;
+
 class HistoryPanel : public Panel {
   Q_OBJECT
 
@@ -36,7 +38,7 @@ class HistoryPanel : public Panel {
  private:
   struct Chart {
     QCPAxisRect* rect;
-    QCPGraph *line, *rescaled, *nan;
+    QCPGraph *line, *rescaled, *nan, *inf;
     QCPItemLine* now;
   };
   void show_row(std::int64_t head, std::int64_t row, std::int64_t channel);
@@ -51,6 +53,7 @@ class HistoryPanel : public Panel {
   QStackedWidget* pages_;
   QTableView* table_;
   HistoryTable* model_;
+  TableFit* fit_;
   Background saving_;
   QLabel* note_;
   QCustomPlot* plot_;

@@ -2,6 +2,7 @@
 
 #include <QApplication>
 #include <cmath>
+#include <optional>
 
 #include "app/window/text.h"
 #include "app/window/theme.h"
@@ -9,7 +10,11 @@
 namespace flashscope::window {
 namespace {
 
-enum Column { kJ, kStep, kTileMax, kMBefore, kM, kLBefore, kL, kAlpha, kNormBefore, kNorm, kOBefore, kO };
+enum Column { kJ, kStep, kTileMax, kM, kL, kAlpha, kNorm, kO };
+
+struct Pair {
+  double before, after;
+};
 
 }  // namespace
 
@@ -27,52 +32,47 @@ int HistoryTable::columnCount(const QModelIndex& parent) const {
 }
 
 QVariant HistoryTable::headerData(int section, Qt::Orientation orientation, int role) const {
-  if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
+  if (orientation != Qt::Horizontal || (role != Qt::DisplayRole && role != Qt::ToolTipRole)) return {};
   const QString o = history_ ? QString("O[%1]").arg(history_->channel) : QString();
-  const QString names[] = {"j", "step",  "tile max",   "m before", "m",           "l before",
-                           "l", "alpha", "|O| before", "|O|",      o + " before", o};
-  return names[section];
+  const QString names[] = {"j", "step", "tile max", "m", "l", "alpha", "|O|", o};
+  const bool pair = section == kM || section == kL || section >= kNorm;
+  if (role == Qt::ToolTipRole) return pair ? names[section] + ": before the tile, and below it after" : names[section];
+  return pair ? names[section] + "\nbefore, after" : names[section];
 }
 
 QVariant HistoryTable::data(const QModelIndex& index, int role) const {
   if (!history_ || !index.isValid()) return {};
   const RowHistoryEntry& e = history_->entries[static_cast<std::size_t>(index.row())];
+  const int column = index.column();
   if (role == Qt::TextAlignmentRole) return QVariant::fromValue(Qt::AlignRight | Qt::AlignVCenter);
-  const auto value = [&]() -> double {
-    switch (index.column()) {
-      case kTileMax:
-        return e.tile_max;
-      case kMBefore:
-        return e.m_before;
+  const auto pair = [&]() -> std::optional<Pair> {
+    switch (column) {
       case kM:
-        return e.m;
-      case kLBefore:
-        return e.l_before;
+        return Pair{e.m_before, e.m};
       case kL:
-        return e.l;
-      case kAlpha:
-        return e.alpha;
-      case kNormBefore:
-        return e.o_norm_before;
+        return Pair{e.l_before, e.l};
       case kNorm:
-        return e.o_norm;
-      case kOBefore:
-        return e.o_before;
+        return Pair{e.o_norm_before, e.o_norm};
+      case kO:
+        return Pair{e.o_before, e.o};
       default:
-        return e.o;
+        return {};
     }
-  };
+  }();
+  const double single = column == kTileMax ? e.tile_max : e.alpha;
   if (role == Qt::ForegroundRole) {
     const Colours c = colours(QApplication::palette());
     if (!e.visited) return c.dim;
-    if (index.column() >= kTileMax && std::isnan(value())) return c.nan;
-    if (index.column() == kAlpha && e.rescaled) return c.rescale;
+    if (column >= kTileMax && std::isnan(pair ? pair->after : single)) return c.nan;
+    if (column == kAlpha && e.rescaled) return c.rescale;
     return {};
   }
-  if (role != Qt::DisplayRole) return {};
-  if (index.column() == kJ) return QString::number(e.j);
-  if (!e.visited) return index.column() == kStep ? QString("not visited") : QString();
-  return index.column() == kStep ? grouped(e.step) : number(value());
+  if (role != Qt::DisplayRole && role != Qt::ToolTipRole) return {};
+  const int digits = role == Qt::ToolTipRole ? 17 : 5;
+  if (column == kJ) return QString::number(e.j);
+  if (!e.visited) return column == kStep ? QString("not visited") : QString();
+  if (column == kStep) return grouped(e.step);
+  return pair ? number(pair->before, digits) + '\n' + number(pair->after, digits) : number(single, digits);
 }
 
 }  // namespace flashscope::window

@@ -7,6 +7,7 @@
 #include <QVBoxLayout>
 #include <cmath>
 
+#include "app/window/docks/html_panel.h"
 #include "app/window/text.h"
 #include "app/window/theme.h"
 
@@ -19,6 +20,7 @@ constexpr double kCellsWhileHidden = 1e8;
 
 MaskPanel::MaskPanel(QWidget* parent) : Panel(parent), background_(this), flipping_(this) {
   auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, 0, 0, 0);
   text_ = new QTextBrowser;
   text_->setObjectName("mask_text");
   text_->setFrameShape(QFrame::NoFrame);
@@ -32,6 +34,7 @@ MaskPanel::MaskPanel(QWidget* parent) : Panel(parent), background_(this), flippi
   connect(text_, &QTextBrowser::anchorClicked, this, [this](const QUrl& url) {
     if (url.scheme() == "other") take_other(url.path().toULongLong());
     if (url.scheme() == "layout") emit other_layout();
+    if (url.scheme() == "edit") emit edit_wanted();
     if (url.scheme() != "cancel") return;
     background_.cancel();
     timer_.stop();
@@ -52,6 +55,7 @@ void MaskPanel::refresh(const Document& document) {
     if (other_state || stale_) show_text();
     return;
   }
+  if (problem_ != stage.problem) report_.reset(), lines_.clear();  // of another mask
   schedule_ = stage.schedule;
   problem_ = stage.problem;
   compute();
@@ -87,6 +91,7 @@ void MaskPanel::compute() {
       [this](const Findings& found) {
         timer_.stop();
         note_.clear();
+        report_ = found.report;
         lines_ = found.lines;
         conventions_ = found.conventions;
         put_lse_conventions();
@@ -154,38 +159,108 @@ MaskPanel::Serious MaskPanel::serious() const {
   return found;
 }
 
+// Which keys a row sees: one line a mask, all of which have to let a key be seen.
+QString MaskPanel::visible_html(const Colours& c) const {
+  const Mask& mask = problem_->mask;
+  QStringList lines;
+  if (mask.causal != Causal::none)
+    lines << QString("<b>causal, %1</b>: row r sees keys c &le; %2")
+                 .arg(mask.causal == Causal::top_left ? "top-left" : "bottom-right",
+                      mask.causal == Causal::top_left ? "r" : "r + Nk - Nq");
+  if (mask.window)
+    lines << QString("<b>window</b>: row r sees %1 keys before its own and %2 behind it")
+                 .arg(mask.window->left < Band::kOpen / 2 ? grouped(mask.window->left) : "all",
+                      mask.window->right < Band::kOpen / 2 ? grouped(mask.window->right) : "all");
+  if (mask.keep) {
+    const KeepMask& keep = *mask.keep;
+    QString stored = QString("%1 x %2").arg(grouped(keep.rows), grouped(keep.cols));
+    if (keep.heads > 1) stored = grouped(keep.heads) + " x " + stored;
+    lines << QString("<b>keep mask</b> (%1%2): a cell that keeps lets its key be seen, one that drops hides it")
+                 .arg(stored, keep.rows == 1 ? ", the same for every row" : "");
+  }
+  if (mask.bias) lines << "<b>bias</b>: added to the scaled scores; cells of -inf hide their key";
+  const QString rules = text(flashscope::text(mask.rules));
+  if (!rules.isEmpty()) lines << "<b>set here</b>: " + rules.toHtmlEscaped();
+  QString html = heading("Which keys a row sees", {}, c);
+  if (lines.empty()) html += paragraph("All of them: there is no mask.", c.text);
+  for (const QString& line : lines) html += paragraph(line, c.text);
+  if (lines.size() > 1) html += paragraph("A key is seen where all of these let it.", c.dim);
+  if (!lines.empty() && schedule_)
+    html += paragraph(schedule_->recipe().mask_apply == MaskApply::select
+                          ? "The score of a key that is not seen becomes -inf (mask applied by select)."
+                          : "A mask is added to the score (mask applied by add): NaN stays NaN.",
+                      c.dim);
+  return html + paragraph(QString("<a href='edit:' style='color:%1'>Change or add masks ...</a>").arg(c.accent.name()),
+                          c.text);
+}
+
+QString MaskPanel::effect_html(const Colours& c) const {
+  QString html;
+  for (const MaskLine& line : lines_)
+    if (line.kind != MaskLine::Kind::fact)
+      html += paragraph((line.kind == MaskLine::Kind::fault ? "<b>! </b>" : "") + text(line.text).toHtmlEscaped(),
+                        line.kind == MaskLine::Kind::fault ? c.nan : c.rescale);
+  if (!report_) return html;
+  constexpr std::size_t kMostHeads = 8;
+  Table table(c, {"counted", ""});
+  for (std::size_t h = 0; h < std::min(report_->heads.size(), kMostHeads); ++h) {
+    const VisibleKeys& keys = report_->heads[h];
+    const QString of = report_->heads.size() == 1 ? QString() : QString("head %1: ").arg(h);
+    const QString range =
+        keys.min == keys.max
+            ? grouped(keys.min)
+            : QString("%1 to %2, median %3").arg(grouped(keys.min), grouped(keys.max), number(keys.median));
+    table.row({of + "keys that a row sees", range + " of " + grouped(problem_->shape().Nk)});
+    table.row({of + "rows that see no key", grouped(static_cast<std::int64_t>(keys.empty_rows.size()))});
+    table.row({of + "rows that see one key", grouped(static_cast<std::int64_t>(keys.one_key_rows.size()))});
+  }
+  if (report_->tiles) {
+    const MaskReport::Tiles& tiles = *report_->tiles;
+    table.row({"tiles without a hidden key", grouped(tiles.full)});
+    table.row({"tiles with some of each", grouped(tiles.partial)});
+    table.row({"tiles without a visible key", grouped(tiles.empty)});
+    table.row(
+        {"tiles visited", QString("%1 of %2: %3 % skipped")
+                              .arg(grouped(tiles.visited), grouped(tiles.total()),
+                                   QString::number(100.0 * static_cast<double>(tiles.total() - tiles.visited) /
+                                                       static_cast<double>(std::max<std::int64_t>(tiles.total(), 1)),
+                                                   'f', 1))});
+  }
+  html += table.html();
+  if (report_->heads.size() > kMostHeads)
+    html += paragraph(QString("and %1 more heads").arg(report_->heads.size() - kMostHeads), c.dim);
+  return html;
+}
+
+QString MaskPanel::conventions_html(const Colours& c) const {
+  const auto choice = [&](const QString& name, const QString& now, const QString& other, const QString& link,
+                          bool matters) {
+    return QString(
+               "<p style='margin:7px 0 0 0'><b>%1</b>%2</p><p style='margin:1px 0 0 14px'><span "
+               "style='color:%3'>&#9679; %4</span></p><p style='margin:1px 0 0 14px'>&#9675; <a href='%5' "
+               "style='color:%6'>%7</a></p>")
+        .arg(name.toHtmlEscaped(),
+             matters ? "" : QString(" <span style='color:%1'>no difference here</span>").arg(c.dim.name()),
+             c.text.name(), now.toHtmlEscaped(), link, c.accent.name(), other.toHtmlEscaped());
+  };
+  QString html = heading("Conventions", QString::fromUtf8("● in force   ○ a click takes it"), c);
+  for (std::size_t n = 0; n < conventions_.size(); ++n) {
+    const Convention& one = conventions_[n];
+    html += choice(text(one.name), text(one.now), text(one.other), QString("other:%1").arg(n), one.matters);
+  }
+  html += choice("layout of the file's tensors", "as they were read",
+                 "read again the other way: (heads, N, d) or (N, heads, d)", "layout:", true);
+  return html;
+}
+
 void MaskPanel::show_text() {
   stale_ = !isVisible();
   if (stale_) return;
   const Colours c = colours(palette());
   QString html;
-  if (!note_.isEmpty()) html += "<p style='color:" + c.dim.name() + "'>" + note_ + "</p>";
-  if (problem_ && problem_->mask.none() && note_.isEmpty()) html += "<p>no mask: every row sees every key</p>";
-  for (const MaskLine& line : lines_) {
-    const QColor colour = line.kind == MaskLine::Kind::fault    ? c.nan
-                          : line.kind == MaskLine::Kind::notice ? c.rescale
-                                                                : c.text;
-    html +=
-        QString("<p style='margin:3px 0;color:%1'>%2%3</p>")
-            .arg(colour.name(), line.kind == MaskLine::Kind::fault ? "<b>!</b> " : "", text(line.text).toHtmlEscaped());
-  }
-  html +=
-      QString("<p style='margin:10px 0 2px 0;color:%1'><b>In force, and the other one</b></p>").arg(c.accent.name());
-  for (std::size_t n = 0; n < conventions_.size(); ++n) {
-    const Convention& one = conventions_[n];
-    html += QString(
-                "<p style='margin:4px 0'><b>%1</b> %2<br>&nbsp;&nbsp;&nbsp;<a href='other:%3' "
-                "style='color:%4'>take the other: %5</a>%6</p>")
-                .arg(text(one.name), text(one.now).toHtmlEscaped())
-                .arg(n)
-                .arg(c.accent.name(), text(one.other).toHtmlEscaped(),
-                     one.matters ? "" : QString(" <span style='color:%1'>no difference here</span>").arg(c.dim.name()));
-  }
-  html += QString(
-              "<p style='margin:4px 0'><b>layout</b> of the file's tensors<br>&nbsp;&nbsp;&nbsp;<a href='layout:' "
-              "style='color:%1'>read them the other way: (heads, N, d) or (N, heads, d)</a></p>")
-              .arg(c.accent.name());
-  html += "<p style='margin:8px 0'>" + lse_text() + "</p>";
+  if (!note_.isEmpty()) html += paragraph(note_, c.dim);
+  if (problem_) html += visible_html(c) + effect_html(c);
+  html += conventions_html(c) + paragraph(lse_text(), c.dim);
   const int at = text_->verticalScrollBar()->value();
   text_->setHtml(html);
   text_->verticalScrollBar()->setValue(at);

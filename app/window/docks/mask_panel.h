@@ -1,5 +1,6 @@
-// The mask report, computed in the background on load and after each change, also while the panel is hidden: what is
-// serious is `reported`. And the conventions in force: a click takes the other one.
+// The mask report: which keys a row sees, what that does to rows and tiles, what about it looks wrong. Computed in the
+// background on load and after each change, also while the panel is hidden: what is serious is `reported`. And each
+// convention as a choice of two, the one in force marked: a click takes the other.
 #pragma once
 
 #include <QTimer>
@@ -8,6 +9,7 @@
 
 #include "app/window/background.h"
 #include "app/window/panel.h"
+#include "app/window/theme.h"
 #include "engine/insight/mask_report.h"
 
 class QTextBrowser;
@@ -33,6 +35,7 @@ class MaskPanel : public Panel {
 
  signals:
   void reported();      // the report of the present mask is there
+  void edit_wanted();   // of the masks: where they are set
   void other_layout();  // read the file's tensors as (N, heads, d) instead of (heads, N, d), or back
 
  protected:
@@ -48,6 +51,9 @@ class MaskPanel : public Panel {
   };
   void compute();
   void show_text();
+  QString visible_html(const Colours& colours) const;
+  QString effect_html(const Colours& colours) const;
+  QString conventions_html(const Colours& colours) const;
   QString lse_text() const;
   void put_lse_conventions();
 
@@ -56,6 +62,7 @@ class MaskPanel : public Panel {
   std::shared_ptr<const Schedule> schedule_;
   std::shared_ptr<const TraceState> state_;
   std::int64_t row_ = -1;  // whose LSE is shown
+  std::optional<MaskReport> report_;
   std::vector<MaskLine> lines_;
   std::vector<Convention> conventions_;
   QString note_;

@@ -1,11 +1,13 @@
 // The numerics lens: what the recipe's types cost against float64 in each row of the head on the stage, and in which
-// tile the error of the pinned row enters.
+// tile the error of the pinned row (else the worst) enters.
 #pragma once
 
 #include "app/window/background.h"
 #include "app/window/panel.h"
 #include "engine/insight/numerics.h"
 
+class QCPAxisRect;
+class QCPLegend;
 class QCustomPlot;
 class QLabel;
 class QPushButton;
@@ -35,10 +37,17 @@ class NumericsPanel : public Panel {
   };
   void compute();
   void draw();
+  void draw_rows();
+  void draw_tiles();
+  QString words() const;
+  std::vector<const ErrorSource*> shown() const;  // one of those that are the same
+  std::int64_t row_at(double x) const;            // the worst of the rows that share that place
 
   QLabel* note_;
   QPushButton* compute_;
   QCustomPlot* plot_;
+  QCPAxisRect *by_row_ = nullptr, *by_tile_ = nullptr;
+  QCPLegend *row_legend_ = nullptr, *tile_legend_ = nullptr;
   QTextBrowser* text_;
   std::shared_ptr<const Problem> problem_;
   Recipe recipe_;

@@ -12,6 +12,8 @@
 #include <QTreeWidget>
 #include <QVBoxLayout>
 
+#include "app/window/docks/html_panel.h"
+#include "app/window/docks/table_fit.h"
 #include "app/window/text.h"
 #include "app/window/theme.h"
 
@@ -34,6 +36,12 @@ class Delegate : public QStyledItemDelegate {
   using QStyledItemDelegate::QStyledItemDelegate;
   std::function<bool(const QString&)> check;
 
+  // An empty check box must be seen on a dark panel.
+  void initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const override {
+    QStyledItemDelegate::initStyleOption(option, index);
+    const Colours c = colours(option->palette);
+    if (c.dark) option->palette.setColor(QPalette::Base, c.border.lighter(125));
+  }
   QWidget* createEditor(QWidget* parent, const QStyleOptionViewItem&, const QModelIndex& index) const override {
     if (index.column() != kStop) return nullptr;
     auto* edit = new QLineEdit(parent);
@@ -66,6 +74,8 @@ StopsPanel::StopsPanel(Stops& stops, QWidget* parent) : Panel(parent), stops_(st
   list_->setEditTriggers(QAbstractItemView::DoubleClicked | QAbstractItemView::EditKeyPressed);
   list_->setAccessibleName("Stops");
   list_->installEventFilter(this);
+  list_->setUniformRowHeights(true);
+  make_copyable(list_);
   auto* delegate = new Delegate(list_);
   delegate->check = [this](const QString& text) { return check(text); };
   list_->setItemDelegate(delegate);
@@ -75,32 +85,48 @@ StopsPanel::StopsPanel(Stops& stops, QWidget* parent) : Panel(parent), stops_(st
   });
   connect(delegate, &QAbstractItemDelegate::closeEditor, this, [this] { check(edit_->text()); });
 
-  auto* row = new QHBoxLayout;
-  row->setContentsMargins(8, 0, 8, 0);
+  // What is typed has a line of its own: a condition is long.
   edit_ = new QLineEdit;
   edit_->setObjectName("stop_text");
   edit_->setPlaceholderText("alpha < 0.01 and row == 71");
   edit_->setToolTip(kHelp);
   edit_->setAccessibleName("A stop to add");
-  row->addWidget(edit_, 1);
-  const auto button = [&](const char* name, const char* title, const char* tip) {
+  edit_->setClearButtonEnabled(true);
+  auto* typed = new QHBoxLayout;
+  typed->setContentsMargins(8, 0, 8, 0);
+  typed->addWidget(edit_, 1);
+  auto* row = new QHBoxLayout;
+  row->setContentsMargins(8, 0, 8, 0);
+  const auto button = [&](QHBoxLayout* where, const char* name, const QString& title, const char* tip) {
     auto* made = new QPushButton(title);
     made->setObjectName(name);
     made->setToolTip(tip);
     made->setFocusPolicy(Qt::TabFocus);
-    row->addWidget(made);
+    made->setMaximumWidth(made->fontMetrics().horizontalAdvance(title) + 20);
+    where->addWidget(made);
     return made;
   };
-  add_ = button("stop_add", "Add", "Add what is typed (Return)");
-  remove_ = button("stop_remove", "Remove", "Remove the chosen stop (Delete)");
-  undo_ = button("stop_undo", "Undo", "Take the last change of this list back");
-  layout->addLayout(row);
+  add_ = button(typed, "stop_add", "Add", "Add what is typed (Return)");
+  remove_ = button(row, "stop_remove", "Remove", "Remove the chosen stop (Delete)");
+  undo_ = button(row, "stop_undo", "Undo", "Take the last change of this list back");
+  row->addStretch(1);
+  back_ = button(row, "stop_back", QString::fromUtf8("◀ Run back"), "To the stop before here (Shift+F5)");
+  next_ = button(row, "stop_next", QString::fromUtf8("Run to ▶"), "To the next stop that is switched on (F5)");
+  layout->addLayout(typed);
   error_ = new QLabel;
   error_->setObjectName("stop_error");
   error_->setWordWrap(true);
   error_->setContentsMargins(8, 0, 8, 0);
-  error_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  error_->setTextInteractionFlags(Qt::TextBrowserInteraction);
   layout->addWidget(error_);
+  layout->addLayout(row);
+  connect(error_, &QLabel::linkActivated, this, [this](const QString& example) {
+    edit_->setText(example);
+    edit_->setFocus();
+    check(example);
+  });
+  connect(back_, &QPushButton::clicked, this, [this] { emit run(false); });
+  connect(next_, &QPushButton::clicked, this, [this] { emit run(true); });
 
   connect(edit_, &QLineEdit::textEdited, this, [this](const QString& text) { check(text); });
   connect(edit_, &QLineEdit::returnPressed, this, &StopsPanel::add_typed);
@@ -172,10 +198,25 @@ void StopsPanel::show_counts() {
         break;
     }
     QTreeWidgetItem* item = list_->topLevelItem(static_cast<int>(n));
-    item->setText(kInRun, count ? grouped(*count) + (totals_.complete ? "" : " so far") : QString());
-    item->setText(kHits, entry.hits > 0 ? grouped(entry.hits) : QString());
+    item->setText(kInRun, count ? grouped(*count) + (totals_.complete ? "" : " so far") : dash());
+    item->setToolTip(kInRun, count ? QString("counted by the scan of the whole run") : QString("not counted"));
+    item->setText(kHits, grouped(entry.hits));
   }
   showing_ = false;
+}
+
+void StopsPanel::show_examples() {
+  const Colours c = colours(palette());
+  QStringList links;
+  for (const char* example : {"alpha < 0.01", "isnan(O)", "max(S) > 80", "alpha < 0.1 and row == 71", "rescale:10",
+                              "row:71", "tile:3,0", "tile:3,0,accumulate"})
+    links << QString("<a href='%1' style='color:%2'>%3</a>")
+                 .arg(
+                     QString(example).toHtmlEscaped(), c.accent.name(),
+                     QString(example).toHtmlEscaped().replace(' ', "&nbsp;").replace(":", ":&#8288;"));  // in one piece
+  error_->setText(QString("<span style='color:%1'>F5 runs to the next of these that is on, Shift+F5 back; F9 stops at "
+                          "this tile and stage. To add:</span> %2")
+                      .arg(c.dim.name(), links.join(" &nbsp;")));
 }
 
 bool StopsPanel::check(const QString& typed) {
@@ -183,7 +224,7 @@ bool StopsPanel::check(const QString& typed) {
   QPalette shade = error_->palette();
   bool right = false;
   if (typed.trimmed().isEmpty()) {
-    error_->setText("F5 runs to the next of these, Shift+F5 back; F9 stops at this tile and stage.");
+    show_examples();
     shade.setColor(QPalette::WindowText, c.dim);
   } else {
     try {

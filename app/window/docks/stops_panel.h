@@ -1,5 +1,5 @@
-// The stops of F5 as a list: switched on and off, written, edited in place and removed. What is wrong with a
-// condition is said while it is typed.
+// The stops of F5 as a list: switched on and off, written, edited in place and removed, run to and back to. What is
+// wrong with a condition is said while it is typed; examples can be clicked.
 #pragma once
 
 #include "app/window/panel.h"
@@ -22,7 +22,8 @@ class StopsPanel : public Panel {
   void refresh(const Document& document) override;
 
  signals:
-  void edited();  // of the list
+  void edited();           // of the list
+  void run(bool forward);  // to the next stop, as F5 does
 
  protected:
   void changeEvent(QEvent* event) override;
@@ -32,6 +33,7 @@ class StopsPanel : public Panel {
   void show_list();
   void show_counts();
   bool check(const QString& text);  // says what is wrong with it
+  void show_examples();
   void add_typed();
   void remove_chosen();
   void take_edit(QTreeWidgetItem* item);
@@ -41,7 +43,7 @@ class StopsPanel : public Panel {
   QTreeWidget* list_;
   QLineEdit* edit_;
   QLabel* error_;
-  QPushButton *add_, *remove_, *undo_;
+  QPushButton *add_, *remove_, *undo_, *back_, *next_;
   ScanTotals totals_;
   std::string shown_;
   bool showing_ = false;

@@ -9,6 +9,7 @@
 
 #include "app/window/docks/history_panel.h"
 #include "app/window/docks/stops_panel.h"
+#include "app/window/docks/table_fit.h"
 #include "app/window/stops.h"
 #include "tests/app/window/harness.h"
 
@@ -54,6 +55,21 @@ TEST_F(StopsTest, AConditionIsCheckedAsItIsTypedAndRunTo) {
   ASSERT_GT(K(), first);
   press(Qt::Key_F5, Qt::ShiftModifier);
   EXPECT_EQ(K(), first);
+  // The panel's own buttons, and an example that is clicked.
+  find<QPushButton>("stop_next")->click();
+  ASSERT_TRUE(settle());
+  ASSERT_GT(K(), first);
+  find<QPushButton>("stop_back")->click();
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(K(), first);
+  auto* edit = find<QLineEdit>("stop_text");
+  edit->clear();
+  emit edit->textEdited({});
+  ASSERT_TRUE(error().contains("alpha &lt; 0.01"));
+  emit find<QLabel>("stop_error")->linkActivated("alpha < 0.01");
+  EXPECT_EQ(edit->text(), "alpha < 0.01");
+  EXPECT_TRUE(find<QPushButton>("stop_add")->isEnabled());
+  EXPECT_GT(edit->width(), find<QWidget>("stops_panel")->width() / 2);
 }
 
 TEST_F(StopsTest, StopsAreSwitchedEditedRemovedAndUndone) {
@@ -162,8 +178,9 @@ TEST_F(StopsTest, TheHistoryIsATableAndAFileToo) {
   find<QPushButton>("history_table")->click();
   const QAbstractItemModel& model = *find<QTableView>("history_rows")->model();
   ASSERT_EQ(model.rowCount(), document().stage().schedule->Tc());
-  EXPECT_EQ(model.headerData(11, Qt::Horizontal).toString(), "O[5]");
-  EXPECT_EQ(model.index(0, 3).data().toString(), "-inf");
+  EXPECT_EQ(model.headerData(7, Qt::Horizontal).toString(), "O[5]\nbefore, after");
+  EXPECT_TRUE(model.index(0, 3).data().toString().startsWith("-inf\n"));  // m, before and after
+  EXPECT_EQ(as_text(*find<QTableView>("history_rows"), true).count('\n'), model.rowCount());
   const QString path = folder_.path() + "/row.csv";
   panel->save_csv(path);
   ASSERT_TRUE(wait_until([&] { return window_->message() == "Saved " + path; }));

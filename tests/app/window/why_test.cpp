@@ -124,6 +124,7 @@ TEST_F(WhyTest, TheMaskReportFollowsAndTheOtherConventionIsAClick) {
   ASSERT_TRUE(settle());
   EXPECT_EQ(document().recipe().empty_row, EmptyRow::nan);
   ASSERT_TRUE(reported());
+  EXPECT_TRUE(find<QTextBrowser>("mask_text")->toPlainText().contains("rows that see no key"));
   mask().take_other(convention("keep or drop"));
   ASSERT_TRUE(wait_until([&] { return says("visible keys a row: 3 to 8"); }));  // 8 less 1, 2, 0, 4, 5, 0
   EXPECT_EQ(visible_keys(document().problem()->mask, 6, 8, 0, 2), 8);
