@@ -96,6 +96,9 @@ class Document {
   void delete_runs(const std::vector<std::size_t>& which);  // can be undone
   void add_run(const std::shared_ptr<const Report>& report, std::shared_ptr<const Problem> problem);
 
+  // A measured sweep; one of the same device and date is replaced by it. Not an undo step.
+  void keep_sweep(std::shared_ptr<const MeasuredSweep> sweep);
+
   // ---- sessions. One replaces what is open and the runs; it cannot be undone.
   // Once its problem and recipe are planned; `taken` hears of it. One that cannot be planned sets `message`, and what
   // was open stays as it was.
@@ -125,6 +128,7 @@ class Document {
   bool message_passes() const;         // it is a notice, nothing went wrong
   void clear_message();
   const RunList& runs() const;
+  const std::vector<std::shared_ptr<const MeasuredSweep>>& sweeps() const;  // oldest first
   RunPointer shown_run() const;                  // the chosen one, else the last one of what is open; or null
   RunPointer last_run(bool gpu) const;           // of this problem and recipe, on a GPU or on the CPU
   std::shared_ptr<const Report> report() const;  // of the last full run under this problem and recipe

@@ -75,6 +75,7 @@ struct Document::Impl {
   std::int64_t found_row = -1;                    // of the last search, while it is on the chip
   std::string passing;                            // `message`, where it is a notice and no error
   RunList runs;
+  std::vector<std::shared_ptr<const MeasuredSweep>> sweeps, saved_sweeps;  // saved: those that are in a file
   Settings saved;                       // those that are in a file
   std::optional<std::int64_t> then_K;   // where to go once the present settings are planned
   std::function<void()> session_taken;  // what else of a session is taken over then

@@ -1,6 +1,7 @@
 // The document's full runs, and sessions.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,12 @@
 #include "app/gpu_child.h"
 
 namespace flashscope {
+
+namespace {
+
+bool same_sweep(const MeasuredSweep& a, const MeasuredSweep& b) { return a.on == b.on && a.date == b.date; }
+
+}  // namespace
 
 void Document::run_full(const RunTarget& target) {
   Impl& d = *impl_;
@@ -56,8 +63,12 @@ void Document::delete_runs(const std::vector<std::size_t>& which) {
 void Document::set_session(const SessionFile& session, std::function<void()> taken) {
   Impl& d = *impl_;
   const Impl::Settings settings{session.problem, session.recipe};
-  auto take = [&d, settings, reports = session.reports, taken = std::move(taken)] {
+  std::vector<std::shared_ptr<const MeasuredSweep>> sweeps;
+  for (const MeasuredSweep& sweep : session.sweeps)
+    if (!sweep.points.empty()) sweeps.push_back(std::make_shared<const MeasuredSweep>(sweep));
+  auto take = [&d, settings, sweeps = std::move(sweeps), reports = session.reports, taken = std::move(taken)] {
     d.runs.take(reports);
+    d.sweeps = d.saved_sweeps = sweeps;
     for (auto* steps : {&d.done, &d.undone})  // runs that were deleted from another list
       std::erase_if(*steps, [](const Impl::Undo& step) { return !step.deleted.empty(); });
     if (settings.problem) d.saved = settings;
@@ -79,6 +90,7 @@ SessionFile Document::session() const {
   session.problem = open.problem, session.recipe = open.recipe, session.K = d.requested_K;
   if (d.stage.state) session.head = d.stage.state->head;
   for (const RunPointer& run : d.runs.all()) session.reports.push_back(run->saved);
+  for (const auto& sweep : d.sweeps) session.sweeps.push_back(*sweep);
   return session;
 }
 
@@ -94,9 +106,27 @@ void Document::open_session(const std::filesystem::path& path, std::function<voi
 void Document::mark_saved(const SessionFile& session) {
   impl_->saved = {session.problem, session.recipe};
   impl_->runs.mark_saved(session);
+  // Those that went on since then are not in the file.
+  impl_->saved_sweeps.clear();
+  for (const auto& sweep : impl_->sweeps)
+    if (std::any_of(session.sweeps.begin(), session.sweeps.end(), [&](const MeasuredSweep& saved) {
+          return same_sweep(saved, *sweep) && saved.points.size() == sweep->points.size();
+        }))
+      impl_->saved_sweeps.push_back(sweep);
 }
 
-bool Document::modified() const { return impl_->runs.modified() || impl_->saved != impl_->settings; }
+bool Document::modified() const {
+  return impl_->runs.modified() || impl_->saved != impl_->settings || impl_->sweeps != impl_->saved_sweeps;
+}
+
+void Document::keep_sweep(std::shared_ptr<const MeasuredSweep> sweep) {
+  auto& sweeps = impl_->sweeps;
+  const auto known =
+      std::find_if(sweeps.begin(), sweeps.end(), [&](const auto& one) { return same_sweep(*one, *sweep); });
+  known == sweeps.end() ? sweeps.push_back(std::move(sweep)) : void(*known = std::move(sweep));
+}
+
+const std::vector<std::shared_ptr<const MeasuredSweep>>& Document::sweeps() const { return impl_->sweeps; }
 
 const RunList& Document::runs() const { return impl_->runs; }
 RunPointer Document::last_run(bool gpu) const {

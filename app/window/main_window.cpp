@@ -57,6 +57,7 @@ MainWindow::MainWindow(const WindowStart& start)
       exporting_(this),
       saving_(this),
       looking_(this),
+      drawing_(this),
       parity_(this) {
   setObjectName("flashscope");
   setAcceptDrops(true);
@@ -70,6 +71,7 @@ MainWindow::MainWindow(const WindowStart& start)
   overlay_ = new OverlayBar(stage_);
   explorer_ = new ExplorerWindow(this);
   connect(explorer_, &ExplorerWindow::change, this, &MainWindow::apply);
+  connect(explorer_, &ExplorerWindow::opened, this, &MainWindow::open_explored);
   make_docks();
   make_actions();
   transport_ = new TransportBar(actions_, this);

@@ -127,6 +127,8 @@ class MainWindow : public QMainWindow {
   void choose_session_place(const std::function<void()>& then = {});
   void before_losing(const std::function<void()>& go_on);  // asks only where a measurement would be lost
   void show_title();
+  // main_window_explorer.cpp
+  void open_explored(const Shape& shape, const Mask& mask, const Recipe& recipe);
   // main_window_gpu.cpp
   void look_for_gpus();
   void take_gpus(const gpu::GpuStatus& status);
@@ -179,7 +181,7 @@ class MainWindow : public QMainWindow {
   QMenu* gpu_menu_ = nullptr;  // which GPU, where there are several
 
   std::atomic<double> save_progress_ = 0;
-  Background inspecting_, exporting_, saving_, looking_;
+  Background inspecting_, exporting_, saving_, looking_, drawing_;
   ParityCheck parity_;
   QTimer search_timer_;
   QByteArray layout_before_;  // of the docks, while only the stage is shown

@@ -192,16 +192,24 @@ ExplorerControls::ExplorerControls(QWidget* parent) : QWidget(parent) {
       false);
 
   QFormLayout* map = group("Map");
-  add_choice(
-      map, "colour", "What the map is coloured by",
-      words({"traffic, elements", "traffic, bytes", "bytes on chip", "FLOPs on masked scores", "FLOPs beyond the edge",
-             "arithmetic intensity", "thread blocks"}),
-      [this] { return static_cast<int>(state_.selection.measure); },
+  QStringList colours = words({"traffic, elements", "traffic, bytes", "bytes on chip", "FLOPs on masked scores",
+                               "FLOPs beyond the edge", "arithmetic intensity", "thread blocks"});
+  for (int n = 0; n < kGauges; ++n) colours << "measured: " + text(title(static_cast<Gauge>(n)));
+  QComboBox* colour = add_choice(
+      map, "colour",
+      "What the map is coloured by: formula, or what a GPU measured; curves show the measured figure too", colours,
+      [this] {
+        return state_.gauge ? kMeasures + 1 + static_cast<int>(*state_.gauge)
+                            : static_cast<int>(state_.selection.measure);
+      },
       [this](int n) {
+        state_.gauge = n < kMeasures ? std::nullopt : std::optional(static_cast<Gauge>(n - kMeasures - 1));
+        if (state_.gauge) return;
         state_.selection.measure = static_cast<Measure>(n);
         if (n < 2) state_.problem.units = static_cast<Units>(n);
       },
       false);
+  colour->insertSeparator(kMeasures);  // one place of its own
   QStringList tensors{"all tensors"};
   for (int n = 0; n < kOperands; ++n) tensors << text(name(static_cast<Operand>(n)));
   add_choice(
@@ -287,6 +295,17 @@ void ExplorerControls::choose_blocks(std::int64_t Br, std::int64_t Bc) {
   state_.problem.recipe.sram.reset();
   show_state();
   emit edited();
+}
+
+void ExplorerControls::explore(const MeasuredPoint& point) {
+  CurveProblem& problem = state_.problem;
+  problem.shape = point.shape, problem.mask = point.mask, problem.recipe = point.recipe;
+  changed(true);
+}
+
+void ExplorerControls::choose_gauge(Gauge gauge) {
+  state_.gauge = gauge;
+  changed(false);
 }
 
 void ExplorerControls::changed(bool own) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/insight/curves.h"
+#include "engine/insight/measurement.h"
 
 class QCheckBox;
 class QComboBox;
@@ -21,6 +22,7 @@ namespace flashscope::window {
 struct ExplorerState {
   CurveProblem problem;  // units and M too
   Selection selection;
+  std::optional<Gauge> gauge;  // a figure of the measured points in place of the selection
   AxisRange Br{1, 512, 200, true}, Bc{1, 512, 200, true};
   std::optional<HardwareSheet> device;
 };
@@ -36,6 +38,8 @@ class ExplorerControls : public QWidget {
   void follow(const Shape& shape, const Mask& mask, const Recipe& recipe);
   void add_device(const HardwareSheet& sheet);  // one that was found
   void choose_blocks(std::int64_t Br, std::int64_t Bc);
+  void explore(const MeasuredPoint& point);  // its shape, mask and recipe
+  void choose_gauge(Gauge gauge);
 
  signals:
   void edited();

@@ -14,6 +14,7 @@
 #include "app/window/explorer/chart_view.h"
 #include "app/window/explorer/explorer_controls.h"
 #include "app/window/text.h"
+#include "engine/insight/measured_chart.h"
 
 namespace flashscope::window {
 namespace {
@@ -46,15 +47,25 @@ QString figure_text(Quantity quantity, double value) {
   return grouped(static_cast<std::int64_t>(value));
 }
 
+bool is_traffic(Gauge gauge) { return gauge <= Gauge::dram_written; }
+
 // N from an octave or more below the problem to 2^20.
 std::pair<std::int64_t, std::int64_t> lengths(const Shape& shape) {
   return {std::min<std::int64_t>(256, std::max<std::int64_t>(shape.Nq / 4, 1)),
           std::max<std::int64_t>(std::int64_t{1} << 20, shape.Nq)};
 }
 
+// Without the points that are still to be measured.
+std::shared_ptr<const MeasuredSweep> measured_part(const std::shared_ptr<const MeasuredSweep>& sweep) {
+  auto part = std::make_shared<MeasuredSweep>(*sweep);
+  std::erase_if(part->points, [](const MeasuredPoint& point) { return !point.done(); });
+  return part;
+}
+
 }  // namespace
 
-ExplorerWindow::ExplorerWindow(QWidget* parent) : QWidget(parent, Qt::Window), work_(this), looking_(this) {
+ExplorerWindow::ExplorerWindow(QWidget* parent)
+    : QWidget(parent, Qt::Window), measuring_(this), work_(this), looking_(this) {
   setObjectName("explorer");
   setWindowTitle("Explorer - flashscope");
   controls_ = new ExplorerControls;
@@ -100,9 +111,33 @@ ExplorerWindow::ExplorerWindow(QWidget* parent) : QWidget(parent, Qt::Window), w
   pages_.emplace_back(Page::hardware, hardware_);
   tabs_->addTab(hardware_, "Hardware");
 
+  bar_ = new MeasureBar;
+  connect(bar_, &MeasureBar::start, this, &ExplorerWindow::start_measuring);
+  connect(bar_, &MeasureBar::pause, &measuring_, &Measuring::pause);
+  connect(bar_, &MeasureBar::resume, &measuring_, &Measuring::resume);
+  connect(bar_, &MeasureBar::cancel, &measuring_, &Measuring::cancel);
+  connect(bar_, &MeasureBar::chosen, this, [this](int n) {
+    const std::vector<Sweep> sweeps = all_sweeps();
+    if (n < 0 || n >= static_cast<int>(sweeps.size())) return;
+    chosen_ = sweeps[static_cast<std::size_t>(n)];
+    controls_->explore(chosen_->points.front());
+    show_measuring();
+  });
+  connect(&measuring_, &Measuring::changed, this, [this] {
+    if (measuring_.measured() > 0)
+      emit change([sweep = measuring_.sweep()](Document& document) { document.keep_sweep(measured_part(sweep)); });
+    show_measuring();
+    update_page();
+  });
+
+  auto* right = new QWidget;
+  auto* pages = new QVBoxLayout(right);
+  pages->setContentsMargins(0, 0, 0, 0);
+  pages->addWidget(bar_);
+  pages->addWidget(tabs_, 1);
   auto* splitter = new QSplitter;
   splitter->addWidget(controls_);
-  splitter->addWidget(tabs_);
+  splitter->addWidget(right);
   splitter->setStretchFactor(1, 1);
   splitter->setCollapsible(1, false);
   splitter->setSizes({320, 900});
@@ -111,7 +146,11 @@ ExplorerWindow::ExplorerWindow(QWidget* parent) : QWidget(parent, Qt::Window), w
   layout->addWidget(splitter, 1);
   resize(1180, 680);
   connect(controls_, &ExplorerControls::edited, this, &ExplorerWindow::update_page);
-  connect(tabs_, &QTabWidget::currentChanged, this, &ExplorerWindow::update_page);
+  connect(tabs_, &QTabWidget::currentChanged, this, [this] {
+    show_measuring();
+    update_page();
+  });
+  show_measuring();
 }
 
 void ExplorerWindow::add_chart(Page page, const QString& title, const QString& tip) {
@@ -131,6 +170,16 @@ void ExplorerWindow::look_for_devices() {
   looking_.start(
       [](const std::stop_token&) { return gpu_status(); },
       [this](const gpu::GpuStatus& status) {
+        if (!on_) {
+          try {
+            MeasureOptions options;
+            options.cache = measured_cache();
+            measure_on(measured_on(options.device), options);
+          } catch (const std::exception& missing) {
+            no_gpu_ = missing.what();
+            show_measuring();
+          }
+        }
         for (const gpu::GpuDevice& device : status.devices) {
           controls_->add_device(sheet_of_device(
               {device.name, device.major, device.minor, device.limits.sms, device.limits.shared_bytes_per_block,
@@ -144,20 +193,97 @@ void ExplorerWindow::refresh(const Document& document) {
   if (!document.problem()) return;
   const bool moved = document.recipe() != stepper_;
   stepper_ = document.recipe();
+  stepped_ = document.problem();
+  if (document.sweeps() != sweeps_) {
+    sweeps_ = document.sweeps();
+    if (chosen_ && std::find(sweeps_.begin(), sweeps_.end(), chosen_) == sweeps_.end()) chosen_.reset();
+    show_measuring();
+    update_page();
+  }
   controls_->follow(document.problem()->shape(), document.problem()->mask, document.recipe());
   if (moved) update_page();  // its mark in the map
 }
 
+// The explored problem and recipe into the stepper: a problem of random tensors is made again in that shape, the
+// tensors of a file stay what they are.
 void ExplorerWindow::open_recipe(std::int64_t Br, std::int64_t Bc) {
+  controls_->choose_blocks(Br, Bc);
+  const CurveProblem explored = controls_->state().problem;
   Recipe recipe = stepper_;
-  const Recipe& explored = controls_->state().problem.recipe;
   recipe.Br = Br, recipe.Bc = Bc, recipe.sram.reset();
-  if (recipe.algorithm != explored.algorithm) {
-    recipe.algorithm = explored.algorithm;
+  if (recipe.algorithm != explored.recipe.algorithm) {
+    recipe.algorithm = explored.recipe.algorithm;
     recipe.normalise.reset();
   }
-  controls_->choose_blocks(Br, Bc);
-  emit change([recipe](Document& document) { document.set_recipe(recipe); });
+  if (controls_->follows() || !stepped_ || (stepped_->shape() == explored.shape && stepped_->mask == explored.mask)) {
+    emit change([recipe](Document& document) { document.set_recipe(recipe); });
+    return;
+  }
+  emit opened(explored.shape, explored.mask, recipe);
+}
+
+// ---- measuring
+
+void ExplorerWindow::measure_on(const MeasuredOn& on, const MeasureOptions& options) {
+  on_ = on, measure_options_ = options;
+  no_gpu_.clear();
+  show_measuring();
+}
+
+std::vector<ExplorerWindow::Sweep> ExplorerWindow::all_sweeps() const { return sweeps_; }
+
+ExplorerWindow::Sweep ExplorerWindow::shown_sweep() const {
+  if (measuring_.state() != Measuring::State::idle) return measuring_.sweep();
+  if (chosen_) return chosen_;
+  return sweeps_.empty() ? Sweep() : sweeps_.back();
+}
+
+void ExplorerWindow::start_measuring() {
+  if (!on_) return;
+  const CurveProblem& problem = controls_->state().problem;
+  chosen_.reset();
+  if (const std::optional<Along> along = along_of(page()))
+    return measuring_.start(begin_sweep(*on_, measure_options_, points_along(*along, problem)), false,
+                            measure_options_);
+  MeasuredPoint like;
+  like.shape = problem.shape, like.mask = problem.mask, like.recipe = problem.recipe;
+  if (!controls_->state().gauge) controls_->choose_gauge(Gauge::l2_sm);
+  measuring_.start(begin_plane(*on_, measure_options_, like), true, measure_options_);
+}
+
+void ExplorerWindow::show_measuring() {
+  const CurveProblem& problem = controls_->state().problem;
+  MeasuredPoint like;
+  like.shape = problem.shape, like.mask = problem.mask, like.recipe = problem.recipe;
+  const std::optional<Along> along = along_of(page());
+  std::string why = !on_ ? no_gpu_ : why_not_measurable(like);
+  if (why.empty() && !along && problem.recipe.algorithm == Algorithm::standard)
+    why = "standard attention has no block sizes to choose";
+  const QString what = !along               ? "Measure block sizes"
+                       : *along == Along::N ? "Measure lengths"
+                       : *along == Along::d ? "Measure d"
+                                            : "Measure budgets";
+  bar_->show_state(measuring_, what, text(why));
+  bar_->show_sweeps(all_sweeps(), shown_sweep());
+}
+
+ExplorerWindow::Page ExplorerWindow::page() const {
+  const auto found = std::find_if(pages_.begin(), pages_.end(),
+                                  [this](const auto& page) { return page.second == tabs_->currentWidget(); });
+  return found == pages_.end() ? Page::map : found->first;
+}
+
+std::optional<Along> ExplorerWindow::along_of(Page page) {
+  switch (page) {
+    case Page::n:
+      return Along::N;
+    case Page::budget:
+      return Along::budget;
+    case Page::d:
+      return Along::d;
+    default:
+      return {};
+  }
 }
 
 void ExplorerWindow::update_page() {
@@ -167,15 +293,13 @@ void ExplorerWindow::update_page() {
     return;
   }
   again_ = false;
-  const auto found = std::find_if(pages_.begin(), pages_.end(),
-                                  [this](const auto& page) { return page.second == tabs_->currentWidget(); });
-  const Page page = found->first;
+  const Page page = this->page();
   if (page == Page::hardware) return show_hardware();
   const ExplorerState state = controls_->state();
   std::optional<BlockSizes> stepper;
   if (stepper_.algorithm == state.problem.recipe.algorithm) stepper = BlockSizes{stepper_.Br, stepper_.Bc};
-  work_.start([page, state, known = known_,
-               stepper](const std::stop_token& stop) { return compute(page, state, known, stepper, stop); },
+  work_.start([page, state, known = known_, sweep = shown_sweep(),
+               stepper](const std::stop_token& stop) { return compute(page, state, known, sweep, stepper, stop); },
               [this, page](Result result) {
                 take(page, std::move(result));
                 if (again_) update_page();
@@ -188,7 +312,7 @@ void ExplorerWindow::update_page() {
 }
 
 ExplorerWindow::Result ExplorerWindow::compute(Page page, const ExplorerState& state,
-                                               std::shared_ptr<const SweepProblem> known,
+                                               std::shared_ptr<const SweepProblem> known, const Sweep& sweep,
                                                const std::optional<BlockSizes>& stepper, const std::stop_token& stop) {
   const CurveProblem& problem = state.problem;
   check(problem.recipe, problem.shape);
@@ -199,23 +323,56 @@ ExplorerWindow::Result ExplorerWindow::compute(Page page, const ExplorerState& s
       known = std::make_shared<const SweepProblem>(sweep_problem(problem.shape, problem.mask, stop));
     const HardwareSheet* device = state.device ? &*state.device : nullptr;
     if (page == Page::map) {
-      MapData data{known, problem.recipe, state.selection, state.Br, state.Bc, state.device, {}, stepper};
+      MapData data{known, problem.recipe, state.selection, state.Br, state.Bc, state.device,
+                   {},    stepper,        state.gauge,     {},       {}};
+      if (sweep) {
+        MeasuredPoint like;
+        like.shape = problem.shape, like.mask = problem.mask, like.recipe = problem.recipe;
+        data.measured_on = sweep_name(*sweep);
+        for (const MeasuredPoint& point : sweep->points)
+          if (point.done() && same_but_blocks(point, like)) data.points.push_back(point);
+      }
       data.map = sweep_map(*known, problem.recipe, state.Br, state.Bc, state.selection, device, 0, stop);
       return data;
     }
     if (!device) return std::string("Advice is for a device: choose one under Hardware.");
     if (problem.recipe.algorithm == Algorithm::standard)
       return std::string("Standard attention has no block sizes to advise on: choose an order.");
-    return advise(*known, problem.recipe, *device);
+    AdvicePage advice{advise(*known, problem.recipe, *device), {}, {}};
+    if (sweep) {
+      auto part = std::make_shared<MeasuredSweep>(*sweep);
+      MeasuredPoint like;
+      like.shape = problem.shape, like.mask = problem.mask, like.recipe = problem.recipe;
+      std::erase_if(part->points,
+                    [&](const MeasuredPoint& point) { return !point.done() || !same_but_blocks(point, like); });
+      advice.measured = advise_measured(part->points, part->on);
+      advice.sweep = std::move(part);
+    }
+    return advice;
   }
   const auto [first, last] = lengths(problem.shape);
+  if (const std::optional<Along> along = along_of(page); along && state.gauge && sweep && !is_traffic(*state.gauge)) {
+    Chart chart = measured_against(*along, *state.gauge, problem, *sweep);
+    if (!chart.series.empty()) return chart;
+  }
+  // Measured points are bytes: they stand on a chart of bytes.
+  const auto with_points = [&](Chart chart, Along along) {
+    if (problem.units == Units::kernel && state.device && along == Along::N)
+      if (const auto l2 = state.device->value(Quantity::l2)) mark_l2(chart, problem.shape, *l2, state.device->name);
+    if (!sweep || points_on(along, problem, *sweep).empty()) return chart;
+    if (problem.units == Units::kernel)
+      add_measured(chart, along, problem, *sweep);
+    else
+      chart.notes.push_back("Measured points are bytes: with the units of the kernel they stand here too.");
+    return chart;
+  };
   switch (page) {
     case Page::n:
-      return traffic_against_n(problem, first, last);
+      return with_points(traffic_against_n(problem, first, last), Along::N);
     case Page::budget:
-      return traffic_against_budget(problem, 1024, std::int64_t{1} << 19);
+      return with_points(traffic_against_budget(problem, 1024, std::int64_t{1} << 19), Along::budget);
     case Page::d:
-      return traffic_against_d(problem);
+      return with_points(traffic_against_d(problem), Along::d);
     case Page::orders:
       return orders_chart(problem);
     case Page::unfused:
@@ -226,9 +383,14 @@ ExplorerWindow::Result ExplorerWindow::compute(Page page, const ExplorerState& s
       return footprint_chart(problem);
     case Page::roofline:
       if (!state.device) return std::string("A roofline is a device's: choose one under Hardware.");
-      return roofline(*state.device, problem.shape.type,
-                      {roofline_point(problem, Algorithm::standard), roofline_point(problem, Algorithm::flash1),
-                       roofline_point(problem, Algorithm::flash2)});
+      {
+        std::vector<RooflinePoint> points{roofline_point(problem, Algorithm::standard),
+                                          roofline_point(problem, Algorithm::flash1),
+                                          roofline_point(problem, Algorithm::flash2)};
+        if (sweep)
+          for (RooflinePoint& point : measured_roofline(problem, *sweep)) points.push_back(std::move(point));
+        return roofline(*state.device, problem.shape.type, points);
+      }
     case Page::map:
     case Page::advice:
     case Page::hardware:
@@ -251,10 +413,11 @@ void ExplorerWindow::take(Page page, Result result) {
     for (const auto& [kind, widget] : pages_)
       if (kind == page) static_cast<ChartView*>(widget)->show_chart(std::move(*chart));
   }
-  if (auto* list = std::get_if<AdviceList>(&result)) show_advice(*list);
+  if (const auto* advice = std::get_if<AdvicePage>(&result)) show_advice(*advice);
 }
 
-void ExplorerWindow::show_advice(const AdviceList& list) {
+void ExplorerWindow::show_advice(const AdvicePage& advice) {
+  const AdviceList& list = advice.formula;
   advice_->setRowCount(0);
   const auto add = [this](const QString& what, const Advice& one) {
     const int row = advice_->rowCount();
@@ -266,10 +429,23 @@ void ExplorerWindow::show_advice(const AdviceList& list) {
   };
   for (std::size_t n = 0; n < list.best.size(); ++n) add(n == 0 ? "best" : "runner-up", list.best[n]);
   for (const Advice& one : list.fills) add("fills it", one);
+  for (const MeasuredAdvice& one : advice.measured.best) {
+    const MeasuredPoint& point = advice.sweep->points[one.point];
+    const int row = advice_->rowCount();
+    advice_->insertRow(row);
+    const auto bytes = formula_bytes(point);
+    set_row(advice_, row,
+            {row > 0 && advice_->item(row - 1, 0)->text().startsWith("measured") ? "measured next" : "measured best",
+             QString::number(point.recipe.Br), QString::number(point.recipe.Bc),
+             bytes ? short_bytes(static_cast<std::int64_t>(*bytes)) : "none", short_bytes(point.gpu->shared_bytes),
+             grouped(point.gpu->blocks), text(one.why)});
+  }
   for (int column = 0; column + 1 < advice_->columnCount(); ++column) advice_->resizeColumnToContents(column);
   advice_->resizeRowsToContents();
   if (advice_->rowCount() > 0) advice_->setCurrentCell(0, 0);
-  advice_note_->setText((list.best.empty() ? "Nothing fits; judged " : "Judged ") + text(list.note) + ".");
+  QString note = (list.best.empty() ? "Nothing fits; judged " : "Judged ") + text(list.note) + ".";
+  if (!advice.measured.best.empty()) note += "\nMeasured: judged " + text(advice.measured.note) + ".";
+  advice_note_->setText(note);
 }
 
 void ExplorerWindow::show_hardware() {

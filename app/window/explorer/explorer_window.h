@@ -10,8 +10,11 @@
 
 #include "app/window/background.h"
 #include "app/window/explorer/map_view.h"
+#include "app/window/explorer/measure_bar.h"
+#include "app/window/explorer/measuring.h"
 #include "app/window/panel.h"
 #include "engine/insight/advisor.h"
+#include "engine/insight/measured_chart.h"
 
 class QLabel;
 class QTableWidget;
@@ -30,27 +33,44 @@ class ExplorerWindow : public QWidget {
   explicit ExplorerWindow(QWidget* parent);
   void refresh(const Document& document);
   bool idle() const { return !work_.running() && !again_; }  // what is shown is what is asked for
+  // The GPU that measures, as it is found; tests give another.
+  void measure_on(const MeasuredOn& on, const MeasureOptions& options);
 
   ExplorerControls* controls() { return controls_; }
   QTabWidget* tabs() { return tabs_; }
   MapView* map() { return map_; }
+  Measuring& measuring() { return measuring_; }
 
  signals:
   void change(const flashscope::window::Change& change);
+  // Another problem than the stepper's is to be stepped.
+  void opened(const flashscope::Shape& shape, const flashscope::Mask& mask, const flashscope::Recipe& recipe);
 
  protected:
   void showEvent(QShowEvent* event) override;
 
  private:
-  using Result = std::variant<std::monostate, MapData, Chart, AdviceList, std::string>;
+  using Sweep = std::shared_ptr<const MeasuredSweep>;
+  struct AdvicePage {
+    AdviceList formula;
+    MeasuredAdviceList measured;
+    Sweep sweep;  // of the measured ones
+  };
+  using Result = std::variant<std::monostate, MapData, Chart, AdvicePage, std::string>;
   enum class Page { map, n, budget, d, roofline, orders, unfused, saving, footprint, advice, hardware };
 
   void add_chart(Page page, const QString& title, const QString& tip);
   void update_page();  // computes what the tab in front shows, now or after what is running
   static Result compute(Page page, const ExplorerState& state, std::shared_ptr<const SweepProblem> known,
-                        const std::optional<BlockSizes>& stepper, const std::stop_token& stop);
+                        const Sweep& sweep, const std::optional<BlockSizes>& stepper, const std::stop_token& stop);
+  Page page() const;
+  static std::optional<Along> along_of(Page page);
+  void start_measuring();
+  void show_measuring();
+  Sweep shown_sweep() const;  // the one that is being measured, the chosen one, or the newest; or null
+  std::vector<Sweep> all_sweeps() const;
   void take(Page page, Result result);
-  void show_advice(const AdviceList& list);
+  void show_advice(const AdvicePage& advice);
   void show_hardware();
   void open_recipe(std::int64_t Br, std::int64_t Bc);
   void look_for_devices();
@@ -64,6 +84,14 @@ class ExplorerWindow : public QWidget {
   std::vector<std::pair<Page, QWidget*>> pages_;
   std::shared_ptr<const SweepProblem> known_;  // the last problem's visible scores: a pass over a mask from a file
   Recipe stepper_;
+  std::shared_ptr<const Problem> stepped_;
+  MeasureBar* bar_ = nullptr;
+  Measuring measuring_;
+  std::optional<MeasuredOn> on_;
+  std::string no_gpu_ = "looking for a GPU";
+  MeasureOptions measure_options_;
+  std::vector<Sweep> sweeps_;  // the document's
+  Sweep chosen_;
   Background work_, looking_;
   bool again_ = false, looked_ = false;
 };

@@ -5,24 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/window/explorer/measured_cells.h"
 #include "app/window/text.h"
 #include "app/window/theme.h"
+#include "engine/insight/measured_chart.h"
 
 namespace flashscope::window {
 namespace {
-
-// Viridis in nine stops: its lightness rises evenly, so that it is read without colour too.
-QCPColorGradient viridis() {
-  QCPColorGradient gradient;
-  constexpr std::array stops{0x440154, 0x472d7b, 0x3b528b, 0x2c728e, 0x21918c, 0x28ae80, 0x5ec962, 0xaddc30, 0xfde725};
-  QMap<double, QColor> colours;
-  for (std::size_t n = 0; n < stops.size(); ++n)
-    colours.insert(static_cast<double>(n) / (stops.size() - 1), QColor::fromRgb(static_cast<QRgb>(stops[n])));
-  gradient.setColorStops(colours);
-  gradient.setLevelCount(256);
-  gradient.setNanHandling(QCPColorGradient::nhTransparent);
-  return gradient;
-}
 
 ChartAxis block_axis(const char* label, const AxisRange& range) {
   return {label, ChartUnit::number, range.logarithmic, true, {}};
@@ -67,7 +56,7 @@ class MapView::Hatch : public QCPLayerable {
   QRect clipRect() const override { return mParentPlot->axisRect()->rect(); }
   void draw(QCPPainter* painter) override {
     const SweepMap& map = data_.map;
-    if (map.limits.empty()) return;
+    if (map.limits.empty() || data_.gauge) return;
     painter->setPen(Qt::NoPen);
     const std::size_t cols = map.Bc.size();
     for (std::size_t row = 0; row < map.Br.size(); ++row) {
@@ -76,8 +65,7 @@ class MapView::Hatch : public QCPLayerable {
         std::size_t end = col;
         while (end < cols && map.limits[row * cols + end] != Limit::none) ++end;
         const QRectF area = QRectF(place(col, row), place(end, row + 1)).normalized();
-        painter->fillRect(area, QColor(20, 20, 20, 150));
-        painter->fillRect(area, QBrush(QColor(235, 235, 235), Qt::BDiagPattern));
+        hatch(painter, area);
         col = end;
       }
     }
@@ -104,6 +92,7 @@ MapView::MapView(QWidget* parent) : PlotPanel(parent) {
   plot->axisRect()->setMarginGroup(QCP::msBottom | QCP::msTop, margins);
   scale_->setMarginGroup(QCP::msBottom | QCP::msTop, margins);
   hatch_ = new Hatch(plot, data_);
+  points_ = new MeasuredCells(plot);
   const auto marker = [&](QCPScatterStyle::ScatterShape shape, double size) {
     QCPGraph* graph = plot->addGraph();
     graph->setLineStyle(QCPGraph::lsNone);
@@ -132,10 +121,53 @@ void MapView::show_all() {
 
 void MapView::redraw() {
   if (!data_.problem) return;
-  QCustomPlot* plot = this->plot();
+  show_axes(block_axis("Bc, rows of K and V in a tile", data_.Bc), block_axis("Br, rows of Q in a tile", data_.Br));
+  colour_map_->setVisible(!data_.gauge);
+  best_->setData(QVector<double>(), QVector<double>());
+  mark_stepper();
+  points_->show_points(data_.gauge ? data_.points : std::vector<MeasuredPoint>(), data_.gauge.value_or(Gauge::l2_sm));
+  data_.gauge ? redraw_points() : redraw_formula();
+  plot()->legend->setVisible(false);
+  show_all();
+  plot()->replot(QCustomPlot::rpQueuedReplot);
+}
+
+void MapView::mark_stepper() {
+  stepper_->setData(QVector<double>(), QVector<double>());
+  if (data_.stepper)
+    stepper_->setData({static_cast<double>(data_.stepper->Bc)}, {static_cast<double>(data_.stepper->Br)});
+}
+
+void MapView::show_scale(const ChartAxis& measure, double low, double high) {
+  const QCPAxis::ScaleType type = measure.logarithmic ? QCPAxis::stLogarithmic : QCPAxis::stLinear;
+  colour_map_->setDataScaleType(type);
+  scale_->setDataScaleType(type);
+  scale_->axis()->setTicker(QSharedPointer<QCPAxisTicker>(new ChartTicker(measure)));
+  scale_->axis()->setSubTicks(false);
+  scale_->setLabel(text(measure.label));
+  const Colours c = colours(palette());
+  QCPAxis* axis = scale_->axis();
+  axis->setTickLabelColor(c.text), axis->setLabelColor(c.text), axis->setBasePen(QPen(c.dim));
+  axis->setTickPen(QPen(c.dim)), axis->setTickLabelFont(font()), axis->setLabelFont(font());
+  const QCPRange range = low < high ? QCPRange(low, high) : QCPRange(low, measure.logarithmic ? low * 2 : low + 1);
+  scale_->setDataRange(range);
+  points_->set_colours(range, measure.logarithmic);
+}
+
+QString MapView::problem_text() const {
+  const Shape& shape = data_.problem->shape;
+  return QString("%1, N %2 x %3, d %4, %5%6")
+      .arg(text(name(data_.recipe.algorithm)))
+      .arg(shape.Nq)
+      .arg(shape.Nk)
+      .arg(shape.d)
+      .arg(text(name(shape.type)),
+           data_.problem->mask.none() ? "" : ", " + text(conventions(data_.recipe, data_.problem->mask)));
+}
+
+void MapView::redraw_formula() {
   const SweepMap& map = data_.map;
   const auto rows = static_cast<int>(map.Br.size()), cols = static_cast<int>(map.Bc.size());
-  show_axes(block_axis("Bc, rows of K and V in a tile", data_.Bc), block_axis("Br, rows of Q in a tile", data_.Br));
   QCPColorMapData* cells = colour_map_->data();
   cells->setSize(cols, rows);
   const auto ends = [](const AxisRange& range) {
@@ -154,29 +186,9 @@ void MapView::redraw() {
   }
   ChartAxis measure = measure_axis(data_.selection);
   if (!(low > 0)) measure.logarithmic = false;
-  colour_map_->setDataScaleType(measure.logarithmic ? QCPAxis::stLogarithmic : QCPAxis::stLinear);
-  scale_->axis()->setTicker(QSharedPointer<QCPAxisTicker>(new ChartTicker(measure)));
-  scale_->axis()->setSubTicks(false);
-  scale_->setLabel(text(measure.label));
-  const Colours c = colours(palette());
-  for (QCPAxis* axis : {scale_->axis()}) {
-    axis->setTickLabelColor(c.text), axis->setLabelColor(c.text), axis->setBasePen(QPen(c.dim));
-    axis->setTickPen(QPen(c.dim)), axis->setTickLabelFont(font()), axis->setLabelFont(font());
-  }
-  scale_->setDataRange(low < high ? QCPRange(low, high) : QCPRange(low, measure.logarithmic ? low * 2 : low + 1));
-  stepper_->setData(QVector<double>(), QVector<double>());
-  best_->setData(QVector<double>(), QVector<double>());
-  if (data_.stepper)
-    stepper_->setData({static_cast<double>(data_.stepper->Bc)}, {static_cast<double>(data_.stepper->Br)});
+  show_scale(measure, low, high);
   QStringList notes;
-  const Shape& shape = data_.problem->shape;
-  set_heading(QString("%1, %2, N %3 x %4, d %5, %6%7  [formula]")
-                  .arg(text(title(data_.selection)), text(name(data_.recipe.algorithm)))
-                  .arg(shape.Nq)
-                  .arg(shape.Nk)
-                  .arg(shape.d)
-                  .arg(text(name(shape.type)),
-                       data_.problem->mask.none() ? "" : ", " + text(conventions(data_.recipe, data_.problem->mask))));
+  set_heading(text(title(data_.selection)) + ", " + problem_text() + "  [formula]");
   if (least && low < high) {
     const std::size_t row = *least / map.Bc.size(), col = *least % map.Bc.size();
     best_->setData({static_cast<double>(map.Bc[col])}, {static_cast<double>(map.Br[row])});
@@ -200,9 +212,56 @@ void MapView::redraw() {
   }
   if (data_.device) notes << "Hatched: does not fit " + text(data_.device->name) + "; point at it for the reason.";
   set_notes(notes);
-  plot->legend->setVisible(false);
-  show_all();
-  plot->replot(QCustomPlot::rpQueuedReplot);
+}
+
+void MapView::redraw_points() {
+  const Gauge gauge = *data_.gauge;
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  const MeasuredPoint* best = nullptr;
+  std::size_t measured = 0, failed = 0;
+  for (const MeasuredPoint& point : data_.points) {
+    failed += !point.failed.empty();
+    const std::optional<double> found = value(point, gauge);
+    if (!found) continue;
+    ++measured;
+    low = std::min(low, *found), high = std::max(high, *found);
+    const bool better =
+        !best || (less_is_better(gauge) ? *found < *value(*best, gauge) : *found > *value(*best, gauge));
+    if (better) best = &point;
+  }
+  ChartAxis measure = gauge_axis(gauge);
+  if (!(low > 0)) measure.logarithmic = false;
+  // A difference of nearly nothing is to look like nothing: at least a hundredth of the traffic either way.
+  if (gauge == Gauge::difference)
+    for (const MeasuredPoint& point : data_.points)
+      if (const auto formula = formula_bytes(point); formula && point.gpu)
+        low = std::min(low, -0.01 * *formula), high = std::max(high, 0.01 * *formula);
+  show_scale(measure, measured > 0 ? low : 0, measured > 0 ? high : 1);
+  set_heading(QString("%1, %2  [%3 on %4]")
+                  .arg(text(title(gauge)), problem_text(), text(origin(gauge)), text(data_.measured_on)));
+  QStringList notes;
+  if (data_.points.empty()) {
+    set_notes(
+        {"Nothing was measured of this problem: Measure, open a session that was saved on a GPU, or choose a sweep."});
+    return;
+  }
+  notes << QString(
+               "%1 points measured, %2 failed (hatched; point at one for the reason); each colours the plane halfway "
+               "to the next. %3")
+               .arg(measured)
+               .arg(failed)
+               .arg(text(how(gauge)) + ".");
+  if (best && low < high) {
+    best_->setData({static_cast<double>(best->recipe.Bc)}, {static_cast<double>(best->recipe.Br)});
+    notes << QString("Star: the best, %1 with Br %2, Bc %3. Cross in a circle: the stepper's recipe.")
+                 .arg(text(value_text(*value(*best, gauge), measure)))
+                 .arg(best->recipe.Br)
+                 .arg(best->recipe.Bc);
+  }
+  if (gauge == Gauge::dram || gauge == Gauge::dram_read || gauge == Gauge::dram_written)
+    notes << "While K and V fit the L2, DRAM moves each tensor once whatever Br and Bc: this map is flat, and L2-SM is "
+             "not.";
+  set_notes(notes);
 }
 
 std::optional<std::pair<std::size_t, std::size_t>> MapView::index_at(QPointF pixel) const {
@@ -221,12 +280,41 @@ std::optional<std::pair<std::size_t, std::size_t>> MapView::index_at(QPointF pix
 }
 
 std::optional<BlockSizes> MapView::cell_at(QPointF pixel) const {
+  if (data_.gauge) {
+    auto* plot = const_cast<MapView*>(this)->plot();
+    const MeasuredPoint* point =
+        points_->at(plot->xAxis->pixelToCoord(pixel.x()), plot->yAxis->pixelToCoord(pixel.y()));
+    return point ? std::optional(BlockSizes{point->recipe.Br, point->recipe.Bc}) : std::nullopt;
+  }
   const auto at = index_at(pixel);
   if (!at) return {};
   return BlockSizes{data_.map.Br[at->first], data_.map.Bc[at->second]};
 }
 
+QString MapView::point_text(const MeasuredPoint& point) const {
+  QString line = QString("Br %1, Bc %2: ").arg(point.recipe.Br).arg(point.recipe.Bc);
+  if (!point.failed.empty()) return line + "failed: " + text(point.failed);
+  if (!point.gpu) return line + "not measured yet";
+  const auto part = [&](Gauge gauge) {
+    const auto found = value(point, gauge);
+    return found ? text(value_text(*found, gauge_axis(gauge))) : QString("none");
+  };
+  if (const auto found = value(point, *data_.gauge))
+    line += QString("%1 %2 [%3]").arg(text(title(*data_.gauge)), part(*data_.gauge), text(origin(*data_.gauge)));
+  else
+    line += QString("%1: none, %2").arg(text(title(*data_.gauge)), text(point.gpu->not_measured));
+  if (const auto moved = value(point, Gauge::l2_sm), formula = formula_bytes(point); moved && formula)
+    line += QString("   L2-SM is %1 % of the formula's bytes").arg(100 * *moved / *formula, 0, 'f', 2);
+  return line + QString("   %1, %2 TFLOP/s, %3 registers")
+                    .arg(part(Gauge::seconds), part(Gauge::tflops), part(Gauge::registers));
+}
+
 QString MapView::values_at(QPointF pixel) {
+  if (data_.gauge) {
+    const MeasuredPoint* point =
+        points_->at(plot()->xAxis->pixelToCoord(pixel.x()), plot()->yAxis->pixelToCoord(pixel.y()));
+    return point ? point_text(*point) : QString();
+  }
   const auto at = index_at(pixel);
   if (!at) return {};
   Recipe recipe = data_.recipe;
@@ -242,8 +330,33 @@ QString MapView::values_at(QPointF pixel) {
   return why.empty() ? line : line + "   does not fit: " + text(why);
 }
 
+QString MapView::points_csv() const {
+  std::string table = fmt::format("# {}\n# measured on {}\n", problem_text().toStdString(), data_.measured_on);
+  std::string head = "br,bc";
+  for (int n = 0; n < kGauges; ++n) {
+    const auto gauge = static_cast<Gauge>(n);
+    std::string column(title(gauge));
+    for (char& c : column) c = c == ' ' || c == ',' || c == '-' ? '_' : c;
+    table += fmt::format("# {}: {}; {}\n", column, unit(gauge), how(gauge));
+    head += ',' + column;
+  }
+  table += head + ",failed\n";
+  for (const MeasuredPoint& point : data_.points) {
+    table += fmt::format("{},{}", point.recipe.Br, point.recipe.Bc);
+    for (int n = 0; n < kGauges; ++n) {
+      const auto found = value(point, static_cast<Gauge>(n));
+      table += found ? fmt::format(",{:.17g}", *found) : ",";
+    }
+    std::string failed = point.failed;
+    std::replace(failed.begin(), failed.end(), '"', '\'');
+    table += failed.empty() ? ",\n" : fmt::format(",\"{}\"\n", failed);
+  }
+  return text(table);
+}
+
 QString MapView::csv_text() const {
   if (!data_.problem) return {};
+  if (data_.gauge) return points_csv();
   const Shape& shape = data_.problem->shape;
   std::string table =
       fmt::format("# {}: formula\n# {}, N {} x {}, d {}, dv {}, {} heads, {}\n# {}\n", title(data_.selection),

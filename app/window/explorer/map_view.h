@@ -1,8 +1,10 @@
-// The sweep map: Br up, Bc across, coloured by one measure. Cells that a device cannot run are hatched; the stepper's
-// recipe and the least value that fits are marked; a click names a recipe.
+// The sweep map: Br up, Bc across, coloured by one measure of the formula, or by one figure of the points that a GPU
+// measured. Cells that a device cannot run, and points that failed, are hatched; the stepper's recipe and the best
+// value are marked; a click names a recipe.
 #pragma once
 
 #include "app/window/explorer/plot_panel.h"
+#include "engine/insight/measurement.h"
 #include "engine/insight/sweep.h"
 
 namespace flashscope::window {
@@ -16,7 +18,12 @@ struct MapData {
   std::optional<HardwareSheet> device;
   SweepMap map;
   std::optional<BlockSizes> stepper;  // where the stepper is, if it has this order
+  std::optional<Gauge> gauge;         // what the measured points are coloured by; else the map is the formula's
+  std::string measured_on;            // and where and when they were measured
+  std::vector<MeasuredPoint> points;
 };
+
+class MeasuredCells;
 
 class MapView : public PlotPanel {
   Q_OBJECT
@@ -40,12 +47,20 @@ class MapView : public PlotPanel {
 
  private:
   class Hatch;
+  void redraw_formula();
+  void redraw_points();
+  void show_scale(const ChartAxis& measure, double low, double high);
+  void mark_stepper();
+  QString problem_text() const;
+  QString point_text(const MeasuredPoint& point) const;
+  QString points_csv() const;
   std::optional<std::pair<std::size_t, std::size_t>> index_at(QPointF pixel) const;  // row, column
 
   MapData data_;
   QCPColorMap* colour_map_ = nullptr;
   QCPColorScale* scale_ = nullptr;
   Hatch* hatch_ = nullptr;
+  MeasuredCells* points_ = nullptr;
   QCPGraph *stepper_ = nullptr, *best_ = nullptr;
   QPoint pressed_;
 };

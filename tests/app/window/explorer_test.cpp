@@ -4,6 +4,8 @@
 #include <QClipboard>
 #include <QComboBox>
 #include <QFile>
+#include <QLabel>
+#include <QPushButton>
 #include <QSlider>
 #include <QSpinBox>
 #include <QTabWidget>
@@ -13,7 +15,9 @@
 #include "app/window/explorer/explorer_controls.h"
 #include "app/window/explorer/explorer_window.h"
 #include "engine/attention/closed_form.h"
+#include "engine/files/session_file.h"
 #include "tests/app/window/harness.h"
+#include "tests/measured_points.h"
 
 namespace flashscope::window {
 namespace {
@@ -173,6 +177,206 @@ TEST_F(ExplorerTest, AdviceOpensInTheStepper) {
   auto* hardware = explorer().findChild<QTableWidget*>("hardware");
   ASSERT_GT(hardware->rowCount(), kQuantities);
   for (int row = 2; row < hardware->rowCount(); ++row) EXPECT_FALSE(hardware->item(row, 2)->text().isEmpty());
+}
+
+// ---- what a GPU measured
+
+const Shape kMeasured{.heads = 16, .kv_heads = 16, .Nq = 4096, .Nk = 4096, .d = 64, .dv = 64, .type = DType::bfloat16};
+constexpr int kGaugeRow = kMeasures + 1;  // in the choice of colours, after a line
+
+MeasuredSweep sweep_of(const std::vector<MeasuredPoint>& points) {
+  MeasuredSweep sweep;
+  sweep.on = measured_on_h200(), sweep.date = "2026-11-30T13:00:00Z", sweep.version = "0.1.0";
+  sweep.points = points;
+  return sweep;
+}
+
+class MeasuredTest : public ExplorerTest {
+ protected:
+  // A session without a problem, as `sweep --measure --save` leaves it.
+  void open_sweep(const std::vector<MeasuredPoint>& points) {
+    SessionFile session;
+    session.sweeps.push_back(sweep_of(points));
+    const std::filesystem::path path = folder_.filePath("s.fscope").toStdString();
+    write_session(path, session);
+    start(path);  // as on the command line
+    ASSERT_TRUE(wait_until([this] { return document().sweeps().size() == 1; }));
+    ASSERT_TRUE(settle());
+  }
+  void choose_sweep() {
+    auto* box = explorer().findChild<QComboBox*>("sweeps");
+    emit box->activated(0);
+    ASSERT_TRUE(shown());
+  }
+  QPushButton* button(const char* name) { return explorer().findChild<QPushButton*>(name); }
+  void measure_with_the_stand_in() {
+    MeasureOptions options;
+    options.program = FLASHSCOPE_TEST_CHILD;
+    options.cache = folder_.filePath("cache").toStdString();
+    explorer().measure_on(measured_on_h200(), options);
+  }
+  bool measured() {
+    return wait_until([this] { return explorer().measuring().state() == Measuring::State::idle; }) && shown();
+  }
+};
+
+TEST_F(MeasuredTest, ASessionsPointsAreAMapOfTheirOwn) {
+  std::vector<MeasuredPoint> points;
+  for (const std::int64_t Br : {64, 128, 256})
+    for (const std::int64_t Bc : {32, 64, 128}) points.push_back(measured_point(asked_point(kMeasured, Br, Bc)));
+  points.push_back(asked_point(kMeasured, 256, 256));
+  points.back().failed = "327,680 bytes of shared memory";
+  open_sweep(points);
+  open();
+  choose_sweep();
+  EXPECT_EQ(map().problem->shape, kMeasured);
+  for (int n = 0; n < kGauges; ++n) {
+    choose("colour", kGaugeRow + n);
+    EXPECT_EQ(map().gauge, static_cast<Gauge>(n));
+    EXPECT_EQ(map().points.size(), points.size());
+  }
+  choose("colour", kGaugeRow + static_cast<int>(Gauge::difference));
+  QCustomPlot* plot = explorer().map()->plot();
+  plot->replot();
+  const auto at = [&](double Br, double Bc) {
+    return QPointF(plot->xAxis->coordToPixel(Bc), plot->yAxis->coordToPixel(Br));
+  };
+  const auto found = explorer().map()->cell_at(at(130, 66));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->Br, 128);
+  EXPECT_EQ(found->Bc, 64);
+  QMouseEvent move(QEvent::MouseMove, at(250, 250), plot->mapToGlobal(at(250, 250)), Qt::NoButton, Qt::NoButton, {});
+  QApplication::sendEvent(plot, &move);
+  auto* values = explorer().map()->findChild<QLabel*>("values");
+  EXPECT_TRUE(values->text().contains("327,680 bytes of shared memory")) << values->text().toStdString();
+  const QString csv = explorer().map()->csv_text();
+  EXPECT_TRUE(csv.contains("measured on NVIDIA H200")) << csv.toStdString();
+  EXPECT_TRUE(csv.contains(",553914368,")) << csv.toStdString();  // 128 x 64, L2-SM
+
+  // Of another problem nothing was measured.
+  type("N", "2048");
+  EXPECT_TRUE(map().points.empty());
+  auto* notes = explorer().map()->findChild<QLabel*>("notes");
+  EXPECT_TRUE(notes->text().contains("Nothing was measured"));
+}
+
+TEST_F(MeasuredTest, PointsStandOnTheCurvesTheRooflineAndTheAdvice) {
+  std::vector<MeasuredPoint> points;
+  for (std::int64_t N = 1024; N <= 16384; N *= 2) {
+    MeasuredPoint asked = asked_point(kMeasured, 128, 64);
+    asked.shape.Nq = asked.shape.Nk = N;
+    points.push_back(measured_point(asked));
+  }
+  points.push_back(measured_point(asked_point(kMeasured, 64, 64)));
+  open_sweep(points);
+  open();
+  choose_sweep();
+  choose("units", 1);
+  go_to("N");
+  const auto series = [this](const std::string& name) -> const ChartSeries* {
+    for (const ChartSeries& one : chart().series)
+      if (one.name == name) return &one;
+    return nullptr;
+  };
+  ASSERT_TRUE(series("flash2, 128 x 64: L2 to SM"));
+  EXPECT_EQ(series("flash2, 128 x 64: L2 to SM")->x, (std::vector<double>{1024, 2048, 4096, 8192, 16384}));
+  EXPECT_EQ(series("flash2, 128 x 64: L2 to SM")->origin, "measured");
+  ASSERT_TRUE(series("flash2, 128 x 64: DRAM"));
+  EXPECT_TRUE(std::any_of(chart().marks.begin(), chart().marks.end(), [](const ChartMark& mark) {
+    return mark.label.find("K and V fill the L2: 60 MiB") != mark.label.npos && mark.at == 15360;
+  }));
+  choose("colour", kGaugeRow + static_cast<int>(Gauge::seconds));
+  EXPECT_EQ(chart().name, "measured-against-n");
+  EXPECT_EQ(chart().y.unit, ChartUnit::seconds);
+  type("N", "4096");
+  go_to("Roofline");
+  EXPECT_TRUE(series("flash2, 128 x 64, DRAM's bytes"));
+  go_to("Advice");
+  auto* table = explorer().findChild<QTableWidget*>("advice");
+  const int last = table->rowCount() - 1;
+  EXPECT_EQ(table->item(last - 1, 0)->text(), "measured best");
+  EXPECT_EQ(table->item(last - 1, 1)->text(), "128");
+  EXPECT_TRUE(table->item(last, 6)->text().contains("more L2-SM traffic"));
+}
+
+TEST_F(MeasuredTest, APlaneIsMeasuredPausedAndSaved) {
+  open();
+  type("N", "512");
+  choose("type", 3);
+  measure_with_the_stand_in();
+  ASSERT_TRUE(button("measure")->isEnabled());
+  button("measure")->click();
+  EXPECT_EQ(explorer().measuring().state(), Measuring::State::running);
+  ASSERT_TRUE(wait_until([this] { return explorer().measuring().measured() > 0; }));
+  if (explorer().measuring().state() == Measuring::State::running) {
+    button("pause")->click();
+    EXPECT_EQ(explorer().measuring().state(), Measuring::State::paused);
+    EXPECT_EQ(button("pause")->text(), "Resume");
+    button("pause")->click();
+  }
+  ASSERT_TRUE(measured());
+  EXPECT_EQ(explorer().measuring().failed(), "");
+  EXPECT_TRUE(map().gauge);
+  const std::vector<MeasuredPoint>& points = explorer().measuring().sweep()->points;
+  EXPECT_EQ(map().points.size(), points.size());
+  const auto fastest = std::min_element(points.begin(), points.end(), [](const auto& a, const auto& b) {
+    return (a.gpu ? a.gpu->median : 1) < (b.gpu ? b.gpu->median : 1);
+  });
+  EXPECT_EQ(fastest->recipe.Br, kFastest.Br);
+  EXPECT_EQ(fastest->recipe.Bc, kFastest.Bc);
+  ASSERT_EQ(document().sweeps().size(), 1u);
+  EXPECT_TRUE(document().modified());
+  const std::filesystem::path path = folder_.filePath("mine.fscope").toStdString();
+  window_->save_session_file(path);
+  ASSERT_TRUE(settle());
+  const SessionFile saved = read_session(path);
+  ASSERT_EQ(saved.sweeps.size(), 1u);
+  EXPECT_EQ(saved.sweeps[0].points.size(), points.size());
+}
+
+TEST_F(MeasuredTest, WithoutAGpuItSaysWhy) {
+  open();
+  ASSERT_TRUE(wait_until(
+      [this] { return button("measure")->isEnabled() || button("measure")->toolTip() != "looking for a GPU"; }));
+  if (button("measure")->isEnabled()) GTEST_SKIP() << "there is one";
+  EXPECT_TRUE(explorer().findChild<QLabel*>("measuring")->toolTip().contains("GPU"));
+}
+
+TEST_F(ExplorerTest, AClickTakesTheExploredProblemToo) {
+  open();
+  type("N", "700");
+  type("d", "32");
+  choose("causal", 2);
+  choose("order", 1);
+  QCustomPlot* plot = explorer().map()->plot();
+  plot->replot();
+  const QPointF at(plot->xAxis->coordToPixel(64), plot->yAxis->coordToPixel(32));
+  const auto clicked = explorer().map()->cell_at(QPointF(at.toPoint()));
+  ASSERT_TRUE(clicked);
+  const auto before = document().problem();
+  QTest::mouseClick(plot, Qt::LeftButton, {}, at.toPoint());
+  ASSERT_TRUE(wait_until([&] { return document().problem() != before; }));
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(document().problem()->shape().Nq, 700);
+  EXPECT_EQ(document().problem()->shape().d, 32);
+  EXPECT_EQ(document().problem()->mask.causal, Causal::bottom_right);
+  EXPECT_EQ(document().recipe().algorithm, Algorithm::flash1);
+  EXPECT_EQ(document().recipe().Br, clicked->Br);
+  EXPECT_EQ(document().recipe().Bc, clicked->Bc);
+  document().undo();  // one step
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(document().problem(), before);
+
+  // Tensors of a file stay.
+  auto own = std::make_shared<Problem>(*random_problem(before->shape(), 3));
+  own->name = "mine.npz";
+  window_->apply([&](Document& d) { d.set_problem(own); });
+  ASSERT_TRUE(settle());
+  QTest::mouseClick(plot, Qt::LeftButton, {}, at.toPoint());
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(document().problem()->q, own->q);
+  EXPECT_EQ(document().recipe().algorithm, Algorithm::flash1);
+  EXPECT_TRUE(window_->message().contains("tensors of a file")) << window_->message().toStdString();
 }
 
 }  // namespace

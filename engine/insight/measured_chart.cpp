@@ -1,0 +1,234 @@
+#include "engine/insight/measured_chart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace flashscope {
+namespace {
+
+constexpr std::int64_t kFirstN = 1024, kLastN = 131072, kFirstM = 8192, kLastM = 65536, kStepD = 32, kLastD = 256;
+constexpr std::size_t kMostLines = 3;
+
+double place(Along along, const MeasuredPoint& point) {
+  switch (along) {
+    case Along::N:
+      return static_cast<double>(point.shape.Nq);
+    case Along::budget:
+      return static_cast<double>(point.recipe.sram.value_or(0));
+    case Along::d:
+      return static_cast<double>(point.shape.d);
+  }
+  return 0;
+}
+
+MeasuredPoint asked_of(const CurveProblem& problem) {
+  MeasuredPoint point;
+  point.shape = problem.shape, point.recipe = problem.recipe;
+  point.mask.causal = problem.mask.causal, point.mask.window = problem.mask.window;
+  return point;
+}
+
+// The points of one Br x Bc, in the order of the axis.
+using Line = std::vector<const MeasuredPoint*>;
+std::vector<Line> lines(Along along, const CurveProblem& problem, const MeasuredSweep& sweep) {
+  std::map<std::pair<std::int64_t, std::int64_t>, Line> by_blocks;
+  for (const MeasuredPoint* point : points_on(along, problem, sweep)) {
+    const bool one_line = along == Along::budget;  // there the blocks follow from the place
+    by_blocks[one_line ? std::pair<std::int64_t, std::int64_t>{} : std::pair(point->recipe.Br, point->recipe.Bc)]
+        .push_back(point);
+  }
+  std::vector<Line> all;
+  for (auto& [blocks, line] : by_blocks) all.push_back(std::move(line));
+  const auto own = [&](const Line& line) {
+    return line.front()->recipe.Br == problem.recipe.Br && line.front()->recipe.Bc == problem.recipe.Bc;
+  };
+  std::stable_sort(all.begin(), all.end(), [&](const Line& a, const Line& b) {
+    return std::pair(own(a), a.size()) > std::pair(own(b), b.size());
+  });
+  all.resize(std::min(all.size(), kMostLines));
+  for (Line& line : all)
+    std::sort(line.begin(), line.end(),
+              [&](const MeasuredPoint* a, const MeasuredPoint* b) { return place(along, *a) < place(along, *b); });
+  return all;
+}
+
+std::string line_name(Along along, const Line& line) {
+  const Recipe& recipe = line.front()->recipe;
+  if (along == Along::budget) return fmt::format("{}, paper's rule", name(recipe.algorithm));
+  if (recipe.algorithm == Algorithm::standard) return "standard";
+  return fmt::format("{}, {} x {}", name(recipe.algorithm), recipe.Br, recipe.Bc);
+}
+
+// None where no point has it.
+std::optional<ChartSeries> series_of(Along along, const Line& line, Gauge gauge, const std::string& name, int colour) {
+  ChartSeries series{name, std::string(origin(gauge)), SeriesStyle::points, colour};
+  for (const MeasuredPoint* point : line) {
+    const std::optional<double> found = value(*point, gauge);
+    if (found) series.x.push_back(place(along, *point)), series.y.push_back(*found);
+  }
+  return series.x.empty() ? std::nullopt : std::optional(std::move(series));
+}
+
+std::string axis_label(Along along) {
+  switch (along) {
+    case Along::N:
+      return "N, rows of Q and of K";
+    case Along::budget:
+      return "M, elements on the chip";
+    case Along::d:
+      return "d, columns of Q, K and V";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string sweep_name(const MeasuredSweep& sweep) {
+  std::string date = sweep.date.substr(0, 16);
+  std::replace(date.begin(), date.end(), 'T', ' ');
+  return sweep.on.device + ", " + date;
+}
+
+std::vector<MeasuredPoint> points_along(Along along, const CurveProblem& problem) {
+  std::vector<MeasuredPoint> points;
+  const auto add = [&]() -> MeasuredPoint& { return points.emplace_back(asked_of(problem)); };
+  switch (along) {
+    case Along::N:
+      for (std::int64_t N = kFirstN; N <= kLastN; N *= 2) {
+        MeasuredPoint& point = add();
+        point.shape.Nq = point.shape.Nk = N;
+      }
+      break;
+    case Along::budget:
+      for (std::int64_t M = kFirstM; M <= kLastM; M *= 2) {
+        MeasuredPoint& point = add();
+        point.recipe = recipe_for_budget(point.recipe, point.shape, M);
+      }
+      break;
+    case Along::d:
+      for (std::int64_t d = kStepD; d <= kLastD; d += kStepD) {
+        MeasuredPoint& point = add();
+        point.shape.d = point.shape.dv = d;
+      }
+      break;
+  }
+  return points;
+}
+
+std::vector<const MeasuredPoint*> points_on(Along along, const CurveProblem& problem, const MeasuredSweep& sweep) {
+  const MeasuredPoint wanted = asked_of(problem);
+  std::vector<const MeasuredPoint*> points;
+  if (!problem.mask.structural_only()) return points;  // no sweep measures others
+  for (const MeasuredPoint& point : sweep.points) {
+    if (!point.gpu) continue;
+    MeasuredPoint like = wanted;
+    like.recipe.Br = point.recipe.Br, like.recipe.Bc = point.recipe.Bc, like.recipe.sram = point.recipe.sram;
+    if (along == Along::N && point.shape.Nq == point.shape.Nk) like.shape.Nq = like.shape.Nk = point.shape.Nq;
+    if (along == Along::d && point.shape.d == point.shape.dv) like.shape.d = like.shape.dv = point.shape.d;
+    if (along == Along::budget && !point.recipe.sram) continue;
+    if (like.shape == point.shape && like.mask == point.mask && like.recipe == point.recipe) points.push_back(&point);
+  }
+  return points;
+}
+
+void mark_l2(Chart& chart, const Shape& shape, double bytes, const std::string& whose) {
+  const double N = rows_that_fill(bytes, shape);
+  const auto [low, high] = extent(chart, true);
+  if (N < low || N > high) return;
+  chart.marks.push_back({true, N, fmt::format("K and V fill the L2: {:.0f} MiB, {}", bytes / (1 << 20), whose)});
+}
+
+void add_measured(Chart& chart, Along along, const CurveProblem& problem, const MeasuredSweep& sweep) {
+  const std::vector<Line> all = lines(along, problem, sweep);
+  if (all.empty()) return;
+  int colour = 4;
+  for (const Line& line : all) {
+    for (const auto& [gauge, what] : {std::pair(Gauge::l2_sm, "L2 to SM"), std::pair(Gauge::dram, "DRAM")}) {
+      auto series = series_of(along, line, gauge, line_name(along, line) + ": " + what, colour);
+      if (!series) continue;
+      chart.series.push_back(std::move(*series));
+      ++colour;
+    }
+  }
+  ChartSeries floor{"Q, K, V, O once: the least", "formula", SeriesStyle::guide, 3};
+  for (const MeasuredPoint* point : all.front()) {
+    floor.x.push_back(place(along, *point));
+    floor.y.push_back(static_cast<double>(minimum(point->shape).bytes.total()));
+  }
+  if (floor.x.size() > 1) chart.series.push_back(std::move(floor));
+  chart.notes.push_back(fmt::format("Measured on {}; L2 and DRAM cold.", sweep_name(sweep)));
+  if (along == Along::N)
+    chart.notes.push_back(
+        "DRAM moves each tensor once while K and V fit the L2, whatever the block sizes: there it cannot tell them "
+        "apart.");
+}
+
+Chart measured_against(Along along, Gauge gauge, const CurveProblem& problem, const MeasuredSweep& sweep) {
+  const Shape& s = problem.shape;
+  Chart chart;
+  chart.name = along == Along::N   ? "measured-against-n"
+               : along == Along::d ? "measured-against-d"
+                                   : "measured-against-m";
+  std::string held = fmt::format("{} head{}", s.heads, s.heads == 1 ? "" : "s");
+  if (along != Along::N) held += fmt::format(", N {} x {}", s.Nq, s.Nk);
+  if (along != Along::d) held += fmt::format(", d {}, dv {}", s.d, s.dv);
+  if (problem.mask.causal != Causal::none) held += fmt::format(", causal {}", name(problem.mask.causal));
+  chart.title = fmt::format("{} on {}; {}, {}", title(gauge), sweep_name(sweep), held, name(s.type));
+  chart.x = {axis_label(along), ChartUnit::number, along != Along::d, true, {}};
+  chart.y = gauge_axis(gauge);
+  int colour = 0;
+  for (const Line& line : lines(along, problem, sweep))
+    if (auto series = series_of(along, line, gauge, line_name(along, line), colour++))
+      chart.series.push_back(std::move(*series));
+  chart.notes.push_back(std::string(title(gauge)) + ": " + std::string(how(gauge)) + ".");
+  return chart;
+}
+
+std::vector<RooflinePoint> measured_roofline(const CurveProblem& problem, const MeasuredSweep& sweep) {
+  if (!problem.mask.structural_only()) return {};
+  const MeasuredPoint like = asked_of(problem);
+  const MeasuredPoint* chosen = nullptr;
+  for (const MeasuredPoint& point : sweep.points) {
+    if (!point.gpu || !point.gpu->measured || !same_but_blocks(point, like)) continue;
+    const bool own = point.recipe.Br == like.recipe.Br && point.recipe.Bc == like.recipe.Bc;
+    if (own || !chosen || point.gpu->median < chosen->gpu->median) chosen = &point;
+    if (own) break;
+  }
+  if (!chosen) return {};
+  const double flops =
+      static_cast<double>(closed_form(chosen->shape, chosen->mask, chosen->recipe).matmul_flops(chosen->shape));
+  const std::string name =
+      fmt::format("{}, {} x {}", flashscope::name(chosen->recipe.algorithm), chosen->recipe.Br, chosen->recipe.Bc);
+  return {{name + ", DRAM's bytes", "measured", flops, *value(*chosen, Gauge::dram), chosen->gpu->median},
+          {name + ", L2-SM's bytes", "measured", flops, *value(*chosen, Gauge::l2_sm), chosen->gpu->median}};
+}
+
+ChartAxis gauge_axis(Gauge gauge) {
+  ChartAxis axis{fmt::format("{}{}{}", title(gauge), unit(gauge).empty() ? "" : ", ", unit(gauge)),
+                 ChartUnit::number,
+                 true,
+                 false,
+                 {}};
+  if (unit(gauge) == "bytes") axis.unit = ChartUnit::bytes, axis.binary = true;
+  switch (gauge) {
+    case Gauge::seconds:
+      axis.unit = ChartUnit::seconds;
+      break;
+    case Gauge::occupancy:
+      axis.unit = ChartUnit::percent, axis.logarithmic = false;
+      break;
+    case Gauge::tflops:
+    case Gauge::registers:
+    case Gauge::spills:
+    case Gauge::difference:
+      axis.logarithmic = false;
+      break;
+    default:
+      break;
+  }
+  return axis;
+}
+
+}  // namespace flashscope
