@@ -140,22 +140,44 @@ MeasuredSweep measure_plane(const Options& options, const MeasuredOn& on, const 
   return sweep;
 }
 
+// What --advise is asked about: the command line's problem, or that of a measured sweep.
+struct AdvisedProblem {
+  Shape shape;
+  Mask mask;
+  Recipe recipe;
+};
+
+// The sweep's points of its first one's problem, whatever their block sizes.
+AdvisedProblem take_plane(const Options& options, MeasuredSweep& sweep) {
+  if (options.wanted.measure) throw UsageError("--from reads a sweep that was measured: not together with --measure");
+  if (options.parts.shape.n || options.parts.shape.d)
+    throw UsageError("--advise --from is about the problem of the sweep: not together with --n or --d");
+  if (sweep.points.empty()) throw InputError("the sweep", "no points", "one or more");
+  const MeasuredPoint like = sweep.points.front();
+  std::erase_if(sweep.points, [&](const MeasuredPoint& point) { return !same_but_blocks(point, like); });
+  return {like.shape, like.mask, like.recipe};
+}
+
 int advise_blocks(const Options& options) {
   if (!options.varied.empty()) throw UsageError("--advise tries block sizes of its own: not together with --vary");
   const Interrupt interrupt;
   std::optional<MeasuredSweep> sweep;
-  if (options.wanted.measure) {
+  std::optional<AdvisedProblem> of_sweep;
+  if (!options.wanted.from.empty()) {
+    sweep = saved_sweep(options.wanted);
+    of_sweep = take_plane(options, *sweep);
+  } else if (options.wanted.measure) {
     const MeasuredOn on = measured_on(options.wanted.options.device);
     sweep = measure_plane(options, on, interrupt.token());
     if (!options.wanted.save.empty()) save_sweep(*sweep, options.wanted.save);
   }
   const HardwareSheet* device = options.device ? options.device : sweep ? find_sheet(sweep->on.device) : nullptr;
   if (!device) throw UsageError("--advise: --device-sheet NAME is needed");
-  const Shape shape = shape_of(options.parts.shape);
-  const Recipe recipe = recipe_of(options.parts.kernel, shape);
+  const Shape shape = of_sweep ? of_sweep->shape : shape_of(options.parts.shape);
+  const Recipe recipe = of_sweep ? of_sweep->recipe : recipe_of(options.parts.kernel, shape);
   if (recipe.algorithm == Algorithm::standard) throw UsageError("--advise: standard attention has no block sizes");
-  const SweepProblem problem =
-      sweep_problem(shape, mask_of(options.parts.mask, shape, options.memory), interrupt.token());
+  const SweepProblem problem = sweep_problem(
+      shape, of_sweep ? of_sweep->mask : mask_of(options.parts.mask, shape, options.memory), interrupt.token());
   if (!has_closed_form(problem.mask, recipe))
     throw UsageError("--advise: --skip all with a mask from a file has no closed form; --skip geometry has");
   const AdviceList list = advise(problem, recipe, *device);
@@ -173,7 +195,10 @@ int advise_blocks(const Options& options) {
                 {"judged", list.note},
                 {"measured", sweep ? advice_json(*sweep, measured) : Json()}});
   } else {
-    fmt::print("{}\n{}\n\n", recipe_text(shape, recipe), conventions(recipe, problem.mask));
+    fmt::print("Br and Bc for {}, {}, normalise {}; {} head{} of {} x {}, d {}, dv {}, {}\n{}\n\n",
+               name(recipe.algorithm), name(recipe.order), name(recipe.normalised()), shape.heads,
+               shape.heads == 1 ? "" : "s", grouped(shape.Nq), grouped(shape.Nk), shape.d, shape.dv, name(shape.type),
+               conventions(recipe, problem.mask));
     print_advice(list, *device);
     if (sweep) print_measured_advice(*sweep, measured);
   }

@@ -3,17 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "app/command_line/arguments.h"
 #include "app/command_line/interrupt.h"
 #include "app/command_line/ledger_report.h"
 #include "app/command_line/run_report.h"
+#include "engine/insight/measured_chart.h"
 #include "engine/insight/measurement.h"
 
 namespace flashscope::command_line {
@@ -133,6 +137,34 @@ std::vector<Column> columns(const Swept& swept) {
   return list;
 }
 
+// Of an option that varies along the axis.
+std::string axis_label(const std::string& option) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> labels{
+      {{"sram", "M, elements on the chip"},
+       {"n", "N, rows of Q"},
+       {"nk", "Nk, rows of K and V"},
+       {"d", "d, columns of Q and K"},
+       {"br", "Br, rows of Q in a tile"},
+       {"bc", "Bc, rows of K and V in a tile"}}};
+  for (const auto& [name, label] : labels)
+    if (option == name) return std::string(label);
+  return option;
+}
+
+// Q, K, V and O once, and where DRAM leaves that.
+void add_floor(Chart& chart, const std::vector<SweptPoint>& points) {
+  ChartSeries floor{"Q, K, V, O once: the least", "formula", SeriesStyle::guide, 6};
+  std::vector<const MeasuredPoint*> measured;
+  for (const SweptPoint& point : points) {
+    const Shape& shape = point.problem->shape;
+    floor.x.push_back(static_cast<double>(shape.Nq));
+    floor.y.push_back(static_cast<double>(minimum(shape).bytes.total()));
+    if (point.measured) measured.push_back(&*point.measured);
+  }
+  chart.series.push_back(std::move(floor));
+  chart.notes.push_back("DRAM moves each tensor once while K and V fit the L2." + floor_text(measured));
+}
+
 std::string quoted(std::string cell) {
   if (cell.find_first_of(",\"\n") == cell.npos) return cell;
   for (std::size_t at = 0; (at = cell.find('"', at)) != cell.npos; at += 2) cell.insert(at, 1, '"');
@@ -234,9 +266,8 @@ Json json_of(const MeasuredPoint& point) {
 }
 
 void print_table(const Swept& swept) {
-  const SweptPoint& first = swept.points.front();
-  fmt::print("{}\n{}\n", recipe_text(first.problem->shape, first.recipe),
-             conventions(first.recipe, first.problem->mask));
+  const SweepHeading about = heading(swept);
+  fmt::print("varied: {}\nfixed:  {}\n        {}\n", about.varied, about.fixed, about.conventions);
   if (swept.measured) fmt::print("measured on {}\n", measured_text(*swept.measured));
   fmt::print("\n");
   Table table;
@@ -262,9 +293,9 @@ void print_table(const Swept& swept) {
 }
 
 std::string csv_text(const Swept& swept) {
-  const SweptPoint& first = swept.points.front();
-  std::string text = fmt::format("# flashscope sweep: {}\n# {}\n", recipe_text(first.problem->shape, first.recipe),
-                                 conventions(first.recipe, first.problem->mask));
+  const SweepHeading about = heading(swept);
+  std::string text =
+      fmt::format("# flashscope sweep\n# varied: {}\n# fixed: {}; {}\n", about.varied, about.fixed, about.conventions);
   if (swept.measured) text += fmt::format("# measured on {}\n", measured_text(*swept.measured));
   const std::vector<Column> list = columns(swept);
   for (const Column& column : list) text += fmt::format("# {}: {}\n", column.name, column.origin);
@@ -308,9 +339,10 @@ Chart make_chart(const Swept& swept) {
   const bool measured = swept.measured.has_value();
   Chart chart;
   chart.name = "sweep";
-  chart.title = recipe_text(first.problem->shape, first.recipe);
+  const SweepHeading about = heading(swept);
+  chart.title = fmt::format("{} against {}", measured ? "Traffic" : "HBM traffic", name);
   const bool powers = name != "d" && name != "dv";
-  chart.x = {name, ChartUnit::number, powers, true, {}};
+  chart.x = {axis_label(name), ChartUnit::number, powers, true, {}};
   chart.y = measured ? ChartAxis{"traffic, bytes (kernel units)", ChartUnit::bytes, true, true, {}}
                      : ChartAxis{"HBM traffic, elements (source units)", ChartUnit::number, true, true, {}};
   std::map<std::string, std::size_t> lines;
@@ -344,8 +376,10 @@ Chart make_chart(const Swept& swept) {
       chart.marks.push_back({true, rows_that_fill(l2, first.problem->shape),
                              fmt::format("K and V fill the L2, {}", bytes_text(swept.measured->on.l2_bytes))});
     }
+    if (name == "n" && swept.varied.size() == 1) add_floor(chart, swept.points);
   }
-  chart.notes.push_back(conventions(first.recipe, first.problem->mask));
+  chart.notes.push_back("Varied: " + about.varied + ".");
+  chart.notes.push_back("Fixed: " + about.fixed + "; " + about.conventions + ".");
   return chart;
 }
 

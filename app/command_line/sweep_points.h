@@ -36,6 +36,12 @@ struct Swept {
   std::optional<MeasuredSweep> measured;  // on what, when; its points are those above
 };
 
+// What the points differ in, what all of them share, and the conventions of all.
+struct SweepHeading {
+  std::string varied, fixed, conventions;  // "sram 12500 to 200000 (5 values); with that also Br, Bc"
+};
+SweepHeading heading(const Swept& swept);
+
 // Counts every point on all cores. Throws Cancelled, InputError (a mask that passes `memory`).
 void count_all(Swept& swept, const std::stop_token& stop);
 

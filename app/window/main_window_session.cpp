@@ -77,9 +77,14 @@ void MainWindow::take_session(const SessionFile& session, const std::filesystem:
   }
   add_recent(text(path.string()));
   if (!session.reports.empty()) actions_["view.runs"]->trigger();
+  if (!session.problem && session.reports.empty() && !session.sweeps.empty()) show_explorer();
   const auto runs = static_cast<std::int64_t>(session.reports.size());
-  notice(QString("Opened %1: %2 %3%4")
-             .arg(text(path.filename().string()), grouped(runs), runs == 1 ? "run" : "runs",
+  const auto sweeps = static_cast<std::int64_t>(session.sweeps.size());
+  const QString measured =
+      sweeps == 0 ? QString()
+                  : QString(", %1 measured %2 in the explorer").arg(grouped(sweeps), sweeps == 1 ? "sweep" : "sweeps");
+  notice(QString("Opened %1: %2 %3%4%5")
+             .arg(text(path.filename().string()), grouped(runs), runs == 1 ? "run" : "runs", measured,
                   session.problem ? "" : "; it holds no problem, so the open one stays"));
 }
 

@@ -42,7 +42,29 @@ std::string quoted(std::string text) {
   return '"' + text + '"';
 }
 
+// What the words of an origin mean, for the head of a table.
+std::string_view meaning(std::string_view origin) {
+  if (origin == "formula") return "a closed form of the tiled loops";
+  if (origin == "counted") return "added up over the tiles that are visited";
+  if (origin == "measured") return "a GPU's timer or counter";
+  if (origin == "sheet") return "figures of a data sheet";
+  if (origin == "guide") return "a growth without a constant, scaled to meet a curve";
+  return {};
+}
+
 }  // namespace
+
+int marker_shape(const ChartSeries& series, std::size_t place) {
+  return series.shape >= 0 ? series.shape : static_cast<int>(place % 3);
+}
+
+std::string common_origin(const Chart& chart) {
+  if (chart.series.empty()) return {};
+  const std::string& first = chart.series.front().origin;
+  const bool all = std::all_of(chart.series.begin(), chart.series.end(),
+                               [&](const ChartSeries& series) { return series.origin == first; });
+  return all ? first : std::string();
+}
 
 std::string_view chart_colour(int n, bool dark) {
   constexpr std::array<std::string_view, 7> light{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
@@ -148,7 +170,10 @@ std::pair<double, double> extent(const Chart& chart, bool x_axis) {
 
 std::string csv(const Chart& chart) {
   std::string text = fmt::format("# {}\n# x: {}\n# y: {}\n", chart.title, chart.x.label, chart.y.label);
-  for (const ChartSeries& series : chart.series) text += fmt::format("# {}: {}\n", series.name, series.origin);
+  for (const ChartSeries& series : chart.series) {
+    const std::string_view how = series.how.empty() ? meaning(series.origin) : std::string_view(series.how);
+    text += fmt::format("# {}: {}{}{}\n", series.name, series.origin, how.empty() ? "" : ": ", how);
+  }
   for (const std::string& note : chart.notes) text += fmt::format("# {}\n", note);
   for (const ChartMark& mark : chart.marks)
     text += fmt::format("# {} at {} = {:.17g}\n", mark.label, mark.vertical ? "x" : "y", mark.at);

@@ -33,7 +33,11 @@ struct ChartSeries {
   SeriesStyle style = SeriesStyle::line;
   int colour = 0;  // of chart_colours
   std::vector<double> x = {}, y = {};
+  std::string how = {};  // how it was obtained, where the origin alone does not say it: counters, caches
+  int shape = -1;        // of points: circle, square, diamond; -1: by the place among the series
 };
+// 0 circle, 1 square, 2 diamond: points that fall together are told apart.
+int marker_shape(const ChartSeries& series, std::size_t place);
 
 // A line across the chart at one x or y.
 struct ChartMark {
@@ -65,6 +69,8 @@ std::pair<double, double> extent(const Chart& chart, bool x_axis);
 
 // Lines that begin with # say how each column was obtained; then a heading and a row a point.
 std::string csv(const Chart& chart);
+// "formula" where all series have that origin; else empty.
+std::string common_origin(const Chart& chart);
 std::string svg(const Chart& chart, int width = 960, int height = 600, bool dark = false);
 
 }  // namespace flashscope

@@ -62,11 +62,12 @@ class Picture {
       : chart_(chart), width_(width), height_(height), dark_(dark) {
     for (const std::string& note : chart.notes)
       for (std::string& line : wrapped(note, width - kLeft - 16, 11)) notes_.push_back(std::move(line));
+    titles_ = wrapped(chart.title, width - kLeft - 16, 15);
     const double below = 62 + 16 * static_cast<double>(notes_.size());
     const auto [x0, x1] = extent(chart, true);
     const auto [y0, y1] = extent(chart, false);
     x_ = {x0, x1, kLeft, width - kRight, chart.x.logarithmic};
-    y_ = {y0, y1, height - below, 44, chart.y.logarithmic};
+    y_ = {y0, y1, height - below, 26.0 + 18.0 * static_cast<double>(titles_.size()), chart.y.logarithmic};
   }
 
   std::string draw() {
@@ -75,7 +76,8 @@ class Picture {
         width_, height_, width_, height_);
     // Not 100 %, which some viewers take for 100 pixels.
     add("<rect width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", width_, height_, dark_ ? "#1e1e1e" : "#ffffff");
-    text(x_.first, 24, chart_.title, "start", 15);
+    for (std::size_t n = 0; n < titles_.size(); ++n)
+      text(x_.first, 24 + 18 * static_cast<double>(n), titles_[n], "start", 15);
     axes();
     marks();
     int bars = 0, of = 0;
@@ -127,7 +129,8 @@ class Picture {
     for (const ChartMark& mark : chart_.marks) {
       if (mark.vertical) {
         line(x_(mark.at), y_.first, x_(mark.at), y_.last, ink(), "stroke-dasharray=\"2 3\"");
-        text(x_(mark.at) + 4, top, mark.label, "start", 11);
+        const bool right = x_(mark.at) > x_.first + 0.55 * (x_.last - x_.first);  // to the side that has room
+        text(x_(mark.at) + (right ? -4 : 4), top, mark.label, right ? "end" : "start", 11);
         top += 14;
       } else {
         line(x_.first, y_(mark.at), x_.last, y_(mark.at), ink(), "stroke-dasharray=\"2 3\"");
@@ -157,9 +160,8 @@ class Picture {
     }
   }
 
-  // Open, and of a shape of their own: points that fall together are still told apart.
   void marker(const ChartSeries& one, double x, double y) {
-    const auto number = static_cast<std::size_t>(&one - chart_.series.data()) % 3;
+    const int number = marker_shape(one, static_cast<std::size_t>(&one - chart_.series.data()));
     const std::string_view colour = chart_colour(one.colour, dark_);
     const char* style = "fill=\"none\" stroke-width=\"2.5\"";
     if (number == 0) add("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"6\" stroke=\"{}\" {}/>\n", x, y, colour, style);
@@ -204,7 +206,7 @@ class Picture {
   int width_, height_;
   bool dark_;
   Scale x_{}, y_{};
-  std::vector<std::string> notes_;  // in lines
+  std::vector<std::string> titles_, notes_;  // in lines
   std::string out_;
 };
 

@@ -55,6 +55,12 @@ constexpr std::array kContenders{Contender{"flash1, paper's rule", Algorithm::fl
                                  Contender{"flash2, paper's rule", Algorithm::flash2, BlockRule::paper, 1},
                                  Contender{"flash2, mirrored", Algorithm::flash2, BlockRule::mirrored, 2}};
 
+constexpr double kTera = 1e12;
+
+int colour_of(Algorithm algorithm) {
+  return algorithm == Algorithm::standard ? 3 : algorithm == Algorithm::flash1 ? 0 : 1;
+}
+
 // Whole numbers from first to last, `per_octave` to a doubling, each once.
 std::vector<std::int64_t> geometric(std::int64_t first, std::int64_t last, int per_octave) {
   std::vector<std::int64_t> values;
@@ -193,24 +199,24 @@ Chart traffic_against_budget(const CurveProblem& problem, std::int64_t first, st
   chart.series.push_back(std::move(guide));
   chart.notes.push_back(fmt::format("The guide's constant is chosen so that it meets flash1 at M = {}.",
                                     grouped(static_cast<double>(problem.M))));
-  for (const Algorithm algorithm : {Algorithm::flash1, Algorithm::flash2}) {
-    for (const Units units : {Units::source, Units::kernel}) {
-      CurveProblem asked = problem;
-      asked.units = units;
+  for (const Units units : {problem.units, problem.units == Units::source ? Units::kernel : Units::source}) {
+    CurveProblem asked = problem;
+    asked.units = units;
+    const std::string unit =
+        units == Units::source ? "source units" : fmt::format("kernel units, {}", name(shape.type));
+    for (const Algorithm algorithm : {Algorithm::flash1, Algorithm::flash2}) {
       const std::optional<BreakEven> found = break_even(asked, algorithm);
-      const std::string unit =
-          units == Units::source ? "source units" : fmt::format("kernel units, {}", name(shape.type));
       if (!found) {
         chart.notes.push_back(fmt::format("{} never breaks even with standard attention ({}).", name(algorithm), unit));
         continue;
       }
-      if (units == problem.units)
-        chart.marks.push_back(
-            {true, static_cast<double>(found->M),
-             fmt::format("{} breaks even at {}", name(algorithm), grouped(static_cast<double>(found->M)))});
-      chart.notes.push_back(
-          fmt::format("{} breaks even with standard attention at M = {} elements ({}), with Br {}, Bc {}.",
-                      name(algorithm), grouped(static_cast<double>(found->M)), unit, found->Br, found->Bc));
+      const std::string elements = grouped(static_cast<double>(found->M));
+      chart.marks.push_back({true, static_cast<double>(found->M),
+                             fmt::format("{} breaks even: {}, {}", name(algorithm), elements, unit)});
+      chart.notes.push_back(fmt::format(
+          "{} breaks even with standard attention at M = {} elements, {:.4g} KiB ({}), with Br {}, Bc {}.",
+          name(algorithm), elements, static_cast<double>(found->M) * static_cast<double>(size_of(shape.type)) / 1024,
+          unit, found->Br, found->Bc));
     }
   }
   return chart;
@@ -345,7 +351,7 @@ Chart saving_chart(const CurveProblem& problem) {
   return chart;
 }
 
-Chart footprint_chart(const CurveProblem& problem) {
+Chart footprint_chart(const CurveProblem& problem, const HardwareSheet* sheet) {
   Chart chart;
   chart.name = "footprint";
   chart.title = fmt::format("What must be held in HBM; d {}, {}, {} head{}", problem.shape.d, name(problem.shape.type),
@@ -378,6 +384,13 @@ Chart footprint_chart(const CurveProblem& problem) {
       fmt::format("At N = {} the I/O minimum (Q, K, V, O once) is {}, standard attention's traffic {}: {:.0f}x.",
                   problem.shape.Nq, amount_text(static_cast<double>(least.bytes.total()), Units::kernel),
                   amount_text(standard, Units::kernel), standard / static_cast<double>(least.bytes.total())));
+  const auto bandwidth = sheet ? sheet->value(Quantity::bandwidth) : std::nullopt;
+  if (bandwidth)
+    chart.notes.push_back(fmt::format(
+        "At {}'s {:.4g} TB/s [sheet] the minimum takes at least {:.4g} ms, standard attention's traffic {:.3g} ms: a "
+        "floor, not a prediction.",
+        sheet->name, *bandwidth / 1e12, 1e3 * static_cast<double>(least.bytes.total()) / *bandwidth,
+        1e3 * standard / *bandwidth));
   return chart;
 }
 
@@ -392,15 +405,20 @@ RooflinePoint roofline_point(const CurveProblem& problem, Algorithm algorithm, B
           "formula",
           static_cast<double>(form.matmul_flops(problem.shape)),
           static_cast<double>(form.bytes.total().total()),
-          {}};
+          {},
+          algorithm};
 }
 
-Chart roofline(const HardwareSheet& sheet, DType type, const std::vector<RooflinePoint>& points) {
+Chart roofline(const HardwareSheet& sheet, const CurveProblem& problem, const std::vector<RooflinePoint>& points) {
+  const DType type = problem.shape.type;
+  CurveProblem in_bytes = problem;
+  in_bytes.units = Units::kernel;
   Chart chart;
   chart.name = "roofline";
-  chart.title = fmt::format("Roofline of {}, {}", sheet.name, name(peak_quantity(type)));
+  chart.title = held(in_bytes, fmt::format("Roofline of {}, {}; N {} x {}, d {}", sheet.name, name(peak_quantity(type)),
+                                           problem.shape.Nq, problem.shape.Nk, problem.shape.d));
   chart.x = {"arithmetic intensity, FLOP per byte", ChartUnit::number, true, false, {}};
-  chart.y = {"FLOP/s", ChartUnit::number, true, false, {}};
+  chart.y = {"TFLOP/s", ChartUnit::number, true, false, {}};
   const std::optional<double> ridge = balance(sheet, type);
   if (!ridge) {
     chart.notes.push_back(
@@ -414,18 +432,18 @@ Chart roofline(const HardwareSheet& sheet, DType type, const std::vector<Rooflin
   }
   ChartSeries roof{"bandwidth and peak", "sheet", SeriesStyle::line, 6};
   roof.x = {low, *ridge, high};
-  for (const double x : roof.x) roof.y.push_back(*attainable(sheet, type, x));
+  for (const double x : roof.x) roof.y.push_back(*attainable(sheet, type, x) / kTera);
   chart.series.push_back(std::move(roof));
   const double peak = *sheet.value(peak_quantity(type));
   const double softmax = *attainable(sheet, type, kSoftmaxFlopPerByte);
   chart.series.push_back({"softmax alone (5 FLOP an element: an assumption)",
                           "bound",
                           SeriesStyle::points,
-                          3,
+                          4,
                           {kSoftmaxFlopPerByte},
-                          {softmax}});
-  constexpr std::array colours{0, 1, 2, 4, 5};  // the roof and softmax have the others
-  std::size_t number = 0;
+                          {softmax / kTera},
+                          {},
+                          0});
   for (const RooflinePoint& point : points) {
     if (!(point.bytes > 0)) continue;
     const double intensity = point.flops / point.bytes;
@@ -433,9 +451,11 @@ Chart roofline(const HardwareSheet& sheet, DType type, const std::vector<Rooflin
     chart.series.push_back({point.name,
                             point.seconds ? point.origin : point.origin + ", at the bound",
                             SeriesStyle::points,
-                            colours[number++ % colours.size()],
+                            colour_of(point.algorithm),
                             {intensity},
-                            {reached}});
+                            {reached / kTera},
+                            {},
+                            point.shape});
     if (!point.seconds)
       chart.notes.push_back(
           fmt::format("{}: {:.4g} FLOP/byte, at least {} for {} (a floor, not a prediction).", point.name, intensity,
@@ -445,7 +465,8 @@ Chart roofline(const HardwareSheet& sheet, DType type, const std::vector<Rooflin
   chart.marks.push_back({true, *ridge, fmt::format("balance {:.0f} FLOP/byte", *ridge)});
   if (std::any_of(points.begin(), points.end(), [](const RooflinePoint& point) { return point.seconds.has_value(); }))
     chart.notes.push_back(
-        "Measured points stand at the time that was measured; the slope is DRAM's, and L2-SM's bytes may pass it.");
+        "Measured points stand at the time that was measured (median of the launches); the slope is DRAM's, and "
+        "L2-SM's bytes may pass it.");
   chart.notes.push_back(
       fmt::format("Softmax alone reaches at most {:.1f} % of the peak: {:.2f} FLOP/byte against {:.0f}.",
                   100 * softmax / peak, kSoftmaxFlopPerByte, *ridge));

@@ -64,16 +64,19 @@ Chart orders_chart(const CurveProblem& problem);  // with the sentence that says
 Chart unfused_chart(const CurveProblem& problem);
 // Standard attention less this recipe's traffic, split into tiling and tiles not visited.
 Chart saving_chart(const CurveProblem& problem);
-// S + P against Q, K, V, O, and P against LSE kept for a backward pass, in bytes, up to N = 2^20.
-Chart footprint_chart(const CurveProblem& problem);
+// S + P against Q, K, V, O, and P against LSE kept for a backward pass, in bytes, up to N = 2^20. With a sheet, the
+// least time that its bandwidth allows.
+Chart footprint_chart(const CurveProblem& problem, const HardwareSheet* sheet = nullptr);
 
 // A point of a roofline: what an algorithm does and moves.
 struct RooflinePoint {
-  std::string name, origin;  // origin of the bytes: "formula", "measured"
+  std::string name, origin;  // origin of the bytes: "formula", "counted", "measured"
   double flops = 0, bytes = 0;
   std::optional<double> seconds;  // measured; unset: drawn at the bound, which is a floor of the time
+  Algorithm algorithm = Algorithm::flash2;
+  int shape = 0;  // of the mark: what bytes these are
 };
 RooflinePoint roofline_point(const CurveProblem& problem, Algorithm algorithm, BlockRule rule = BlockRule::paper);
-Chart roofline(const HardwareSheet& sheet, DType type, const std::vector<RooflinePoint>& points);
+Chart roofline(const HardwareSheet& sheet, const CurveProblem& problem, const std::vector<RooflinePoint>& points);
 
 }  // namespace flashscope

@@ -17,6 +17,7 @@ constexpr double kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30, kGBps = 1e9, kT
 // Of every figure that no driver reported here: the documents themselves were not at hand.
 constexpr const char* kQuoted = "; as quoted elsewhere, not read in the document itself";
 constexpr const char* kGuide = "CUDA C++ Programming Guide, Technical Specifications per Compute Capability";
+constexpr const char* kCustom = "custom";
 constexpr const char* kReported = "reported by the driver";
 
 // What the compute capability says of every chip that has it.
@@ -299,8 +300,14 @@ HardwareSheet sheet_of_device(const ReportedDevice& device) {
   return sheet;
 }
 
+HardwareSheet custom_sheet() { return {kCustom, {}, {}}; }
+
 HardwareSheet what_if(HardwareSheet sheet, Quantity quantity, double value) {
   constexpr std::string_view mark = ", what-if";
+  if (sheet.name == kCustom) {
+    sheet[quantity] = Figure{value, "entered"};
+    return sheet;
+  }
   if (!sheet.name.ends_with(mark)) sheet.name += mark;
   sheet[quantity] = Figure{value, "what-if"};
   return sheet;

@@ -38,7 +38,7 @@ std::string_view unit(Quantity quantity);  // "", "bytes", "bytes/s", "FLOP/s"
 
 struct Figure {
   double value = 0;
-  std::string source;  // a document, "reported by the driver", or "what-if"
+  std::string source;  // a document, "reported by the driver", "what-if", "entered"
 };
 
 struct HardwareSheet {
@@ -69,6 +69,8 @@ struct ReportedDevice {
 // and the limits of its compute capability.
 HardwareSheet sheet_of_device(const ReportedDevice& device);
 
+// One without figures, for those of a person: `what_if` enters them.
+HardwareSheet custom_sheet();
 // The same sheet with one figure changed, marked as such: its name gains ", what-if".
 HardwareSheet what_if(HardwareSheet sheet, Quantity quantity, double value);
 

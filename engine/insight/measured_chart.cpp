@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace flashscope {
 namespace {
@@ -47,6 +48,8 @@ std::vector<Line> lines(Along along, const CurveProblem& problem, const Measured
   std::stable_sort(all.begin(), all.end(), [&](const Line& a, const Line& b) {
     return std::pair(own(a), a.size()) > std::pair(own(b), b.size());
   });
+  // A point alone is no line; that of the problem's own recipe is worth seeing.
+  std::erase_if(all, [&](const Line& line) { return line.size() < 2 && !own(line); });
   all.resize(std::min(all.size(), kMostLines));
   for (Line& line : all)
     std::sort(line.begin(), line.end(),
@@ -63,7 +66,7 @@ std::string line_name(Along along, const Line& line) {
 
 // None where no point has it.
 std::optional<ChartSeries> series_of(Along along, const Line& line, Gauge gauge, const std::string& name, int colour) {
-  ChartSeries series{name, std::string(origin(gauge)), SeriesStyle::points, colour};
+  ChartSeries series{name, std::string(origin(gauge)), SeriesStyle::points, colour, {}, {}, std::string(how(gauge))};
   for (const MeasuredPoint* point : line) {
     const std::optional<double> found = value(*point, gauge);
     if (found) series.x.push_back(place(along, *point)), series.y.push_back(*found);
@@ -143,11 +146,17 @@ void mark_l2(Chart& chart, const Shape& shape, double bytes, const std::string& 
 void add_measured(Chart& chart, Along along, const CurveProblem& problem, const MeasuredSweep& sweep) {
   const std::vector<Line> all = lines(along, problem, sweep);
   if (all.empty()) return;
+  struct Source {
+    Gauge gauge;
+    const char* name;
+    int shape;
+  };
   int colour = 4;
   for (const Line& line : all) {
-    for (const auto& [gauge, what] : {std::pair(Gauge::l2_sm, "L2 to SM"), std::pair(Gauge::dram, "DRAM")}) {
-      auto series = series_of(along, line, gauge, line_name(along, line) + ": " + what, colour);
+    for (const Source& source : {Source{Gauge::l2_sm, "L2 to SM", 2}, Source{Gauge::dram, "DRAM", 1}}) {
+      auto series = series_of(along, line, source.gauge, line_name(along, line) + ": " + source.name, colour);
       if (!series) continue;
+      series->shape = source.shape;
       chart.series.push_back(std::move(*series));
       ++colour;
     }
@@ -162,7 +171,27 @@ void add_measured(Chart& chart, Along along, const CurveProblem& problem, const 
   if (along == Along::N)
     chart.notes.push_back(
         "DRAM moves each tensor once while K and V fit the L2, whatever the block sizes: there it cannot tell them "
-        "apart.");
+        "apart." +
+        floor_text(all.front()));
+}
+
+const MeasuredPoint* leaves_floor(const std::vector<const MeasuredPoint*>& points) {
+  constexpr double kMore = 1.1;
+  for (const MeasuredPoint* point : points) {
+    const std::optional<double> read = value(*point, Gauge::dram_read);
+    if (read && *read > kMore * static_cast<double>(minimum(point->shape).bytes.read)) return point;
+  }
+  return nullptr;
+}
+
+std::string floor_text(const std::vector<const MeasuredPoint*>& points) {
+  const MeasuredPoint* left = leaves_floor(points);
+  if (!left) return {};
+  const ChartAxis bytes{{}, ChartUnit::bytes, true, true, {}};
+  return fmt::format(" That ends by N = {}: {} read [measured] where Q, K, V once are {} [formula].",
+                     value_text(static_cast<double>(left->shape.Nq), {}),
+                     tick_text(*value(*left, Gauge::dram_read), bytes),
+                     tick_text(static_cast<double>(minimum(left->shape).bytes.read), bytes));
 }
 
 Chart measured_against(Along along, Gauge gauge, const CurveProblem& problem, const MeasuredSweep& sweep) {
@@ -186,23 +215,50 @@ Chart measured_against(Along along, Gauge gauge, const CurveProblem& problem, co
   return chart;
 }
 
-std::vector<RooflinePoint> measured_roofline(const CurveProblem& problem, const MeasuredSweep& sweep) {
-  if (!problem.mask.structural_only()) return {};
-  const MeasuredPoint like = asked_of(problem);
-  const MeasuredPoint* chosen = nullptr;
-  for (const MeasuredPoint& point : sweep.points) {
-    if (!point.gpu || !point.gpu->measured || !same_but_blocks(point, like)) continue;
-    const bool own = point.recipe.Br == like.recipe.Br && point.recipe.Bc == like.recipe.Bc;
-    if (own || !chosen || point.gpu->median < chosen->gpu->median) chosen = &point;
-    if (own) break;
+std::optional<MeasuredPoint> point_of_run(const Report& report, const Mask& mask) {
+  if (!report.gpu) return {};
+  MeasuredPoint point;
+  point.shape = report.shape, point.mask = mask, point.recipe = report.recipe;
+  point.kernel = report.kernel, point.gpu = report.gpu;
+  return point;
+}
+
+std::vector<RooflinePoint> measured_roofline(const CurveProblem& problem,
+                                             const std::vector<const MeasuredPoint*>& points) {
+  std::vector<RooflinePoint> measured;
+  for (const Algorithm algorithm : {Algorithm::standard, Algorithm::flash1, Algorithm::flash2}) {
+    const auto own = [&](const MeasuredPoint& point) {
+      return algorithm == problem.recipe.algorithm && point.recipe.Br == problem.recipe.Br &&
+             (algorithm == Algorithm::standard || point.recipe.Bc == problem.recipe.Bc);
+    };
+    const MeasuredPoint* chosen = nullptr;
+    for (const MeasuredPoint* point : points) {
+      if (!point->gpu || point->recipe.algorithm != algorithm || point->shape != problem.shape ||
+          point->mask != problem.mask)
+        continue;
+      const auto rank = [&](const MeasuredPoint& p) { return std::tuple(!own(p), !p.gpu->measured, p.gpu->median); };
+      if (!chosen || rank(*point) < rank(*chosen)) chosen = point;
+    }
+    if (!chosen || !has_closed_form(chosen->mask, chosen->recipe)) continue;
+    const ClosedForm form = closed_form(chosen->shape, chosen->mask, chosen->recipe);
+    const auto flops = static_cast<double>(form.matmul_flops(chosen->shape));
+    std::string name(flashscope::name(algorithm));
+    if (algorithm != Algorithm::standard) name += fmt::format(", {} x {}", chosen->recipe.Br, chosen->recipe.Bc);
+    const auto add = [&](const char* whose, const char* origin, double bytes, int shape) {
+      measured.push_back(
+          {fmt::format("{}, {}", name, whose), origin, flops, bytes, chosen->gpu->median, algorithm, shape});
+    };
+    if (chosen->gpu->measured) {
+      add("DRAM's bytes", "measured", *value(*chosen, Gauge::dram), 1);
+      add("L2-SM's bytes", "measured", *value(*chosen, Gauge::l2_sm), 2);
+    } else if (chosen->gpu->counted) {
+      add("the kernel's count", "counted, at the measured time",
+          static_cast<double>(chosen->gpu->counted->total().total()), 2);
+    } else {
+      add("the formula's bytes", "formula, at the measured time", static_cast<double>(form.bytes.total().total()), 2);
+    }
   }
-  if (!chosen) return {};
-  const double flops =
-      static_cast<double>(closed_form(chosen->shape, chosen->mask, chosen->recipe).matmul_flops(chosen->shape));
-  const std::string name =
-      fmt::format("{}, {} x {}", flashscope::name(chosen->recipe.algorithm), chosen->recipe.Br, chosen->recipe.Bc);
-  return {{name + ", DRAM's bytes", "measured", flops, *value(*chosen, Gauge::dram), chosen->gpu->median},
-          {name + ", L2-SM's bytes", "measured", flops, *value(*chosen, Gauge::l2_sm), chosen->gpu->median}};
+  return measured;
 }
 
 ChartAxis gauge_axis(Gauge gauge) {

@@ -136,7 +136,15 @@ TEST_F(SweepCommand, TableCsvAndChartSayWhereNumbersComeFrom) {
   EXPECT_THAT(table, testing::HasSubstr("\nalgorithm,sram,br,bc,tiles,read,written,elements,formula,bytes,"));
   EXPECT_THAT(table, testing::HasSubstr("\nflash1,50000,64,196,1344,"));
 
+  // The points differ: what varies and what is fixed is said of all of them.
+  const std::string varied = "algorithm flash1, flash2; sram 12500 to 200000 (5 values); with that also Br, Bc";
+  EXPECT_THAT(result.out, testing::HasSubstr("varied: " + varied));
+  EXPECT_THAT(result.out, testing::HasSubstr("fixed:  forward, 1 head, N 4,096 x 4,096, d 64, float32\n"));
+  EXPECT_THAT(table, testing::HasSubstr("# varied: " + varied));
+
   const std::string picture = contents(folder_ / "s.svg");
+  EXPECT_THAT(picture, testing::HasSubstr(">HBM traffic against sram<"));
+  EXPECT_THAT(picture, testing::HasSubstr(">Fixed: forward, 1 head, N 4,096 x 4,096, d 64, float32;"));
   EXPECT_TRUE(picture.starts_with("<svg "));
   EXPECT_TRUE(picture.ends_with("</svg>\n"));
   EXPECT_THAT(picture, testing::HasSubstr(">algorithm flash1<"));
@@ -215,6 +223,20 @@ TEST_F(MeasuredSweepCommand, IsReadWithoutAGpu) {
   const std::string picture = contents(folder_ / "s.svg");
   EXPECT_THAT(picture, HasSubstr(">measured<"));
   EXPECT_THAT(picture, HasSubstr("NVIDIA H200"));
+}
+
+TEST_F(MeasuredSweepCommand, AdviceComesFromAMeasuredSweepToo) {
+  const json object = run_json("sweep --advise --from s.fscope");
+  EXPECT_EQ(object["sheet"], "H200");  // that of the device which measured
+  EXPECT_EQ(object["advice"][0]["recipe"]["algorithm"], "flash2");
+  ASSERT_EQ(object["measured"]["advice"].size(), 4u);
+  EXPECT_EQ(object["measured"]["advice"][0]["recipe"]["br"], 128);  // nearest to the fastest of them
+  EXPECT_EQ(object["measured"]["advice"][0]["recipe"]["bc"], 64);
+  const Result text = run("sweep --advise --from s.fscope");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("Br and Bc for flash2, forward, normalise end; 16 heads of 4,096 x 4,096"));
+  EXPECT_THAT(text.out, HasSubstr("4 block sizes were measured, 1 failed"));
+  expect_refused("sweep --advise --from s.fscope --n 8 --d 4", "--n");
 }
 
 TEST_F(MeasuredSweepCommand, WithoutADisplayASessionsSweepsAreShown) {

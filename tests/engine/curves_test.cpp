@@ -7,7 +7,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "engine/insight/measured_chart.h"
 #include "support.h"
+#include "tests/measured_points.h"
 
 namespace flashscope::testing {
 namespace {
@@ -81,11 +83,17 @@ TEST(Curves, traffic_against_the_budget_is_the_documents_table) {
   for (const Json& line : read_json("tests/data/seed_figures.json")["traffic_vs_M"])
     EXPECT_EQ(at(flash1, line["M"]), line["flash1_elements"].get<double>()) << line;
   EXPECT_EQ(at(series(chart, "Theta(N^2 d^2 / M)"), 50000), at(flash1, 50000));
-  ASSERT_EQ(chart.marks.size(), 2u);
+  ASSERT_EQ(chart.marks.size(), 4u);  // in both units
   EXPECT_EQ(chart.marks[0].at, 12289);
+  EXPECT_EQ(chart.marks[0].label, "flash1 breaks even: 12,289, source units");
   EXPECT_EQ(chart.marks[1].at, 7937);
+  EXPECT_EQ(chart.marks[2].at, 20737);
+  EXPECT_EQ(chart.marks[2].label, "flash1 breaks even: 20,737, kernel units, float16");
   const std::string table = csv(chart);
-  EXPECT_THAT(table, HasSubstr("# flash1 breaks even with standard attention at M = 20,737 elements (kernel units"));
+  EXPECT_THAT(table, HasSubstr("# flash1 breaks even with standard attention at M = 12,289 elements, 24 KiB ("));
+  EXPECT_THAT(table,
+              HasSubstr("# flash1 breaks even with standard attention at M = 20,737 elements, 40.5 KiB (kernel"));
+  EXPECT_THAT(table, HasSubstr("# flash1, paper's rule: formula: a closed form of the tiled loops\n"));
   EXPECT_THAT(table, HasSubstr("\n\"flash1, paper's rule\",formula,50000,17383424\n"));
 }
 
@@ -152,6 +160,9 @@ TEST(Curves, footprints_of_the_documents) {
   const Chart interview = footprint_chart(problem_of(8192, 128));
   EXPECT_THAT(interview.notes.back(), HasSubstr("8 MiB (8,388,608 B)"));
   EXPECT_THAT(interview.notes.back(), HasSubstr("520 MiB (545,259,520 B): 65x"));
+  const Chart floor = footprint_chart(problem_of(8192, 128), &sheet_named("H100 SXM"));
+  EXPECT_THAT(floor.notes.back(), HasSubstr("3.35 TB/s [sheet]"));
+  EXPECT_THAT(floor.notes.back(), HasSubstr("0.163 ms: a floor, not a prediction"));
 }
 
 TEST(Curves, roofline_of_a_sheet) {
@@ -160,20 +171,21 @@ TEST(Curves, roofline_of_a_sheet) {
   RooflinePoint measured = roofline_point(problem, Algorithm::flash2);
   measured.name = "measured", measured.origin = "measured", measured.seconds = 1e-3;
   const Chart chart =
-      roofline(sheet_named("H100 SXM"), DType::float16, {roofline_point(problem, Algorithm::standard), measured});
+      roofline(sheet_named("H100 SXM"), problem, {roofline_point(problem, Algorithm::standard), measured});
   expect_drawable(chart);
   EXPECT_DOUBLE_EQ(chart.marks.at(0).at, 989.5e12 / 3.35e12);
   EXPECT_DOUBLE_EQ(series(chart, "standard").x.at(0), 34359738368.0 / 545259520.0);
   EXPECT_EQ(series(chart, "standard").origin, "formula, at the bound");
   EXPECT_THAT(chart.notes.at(0), HasSubstr("162.8 us"));
   EXPECT_THAT(chart.notes.at(0), HasSubstr("a floor, not a prediction"));
-  EXPECT_DOUBLE_EQ(series(chart, "measured").y.at(0), measured.flops / 1e-3);
+  EXPECT_DOUBLE_EQ(series(chart, "measured").y.at(0), measured.flops / 1e-3 / 1e12);
   // The documents' A100: balance 153, softmax under 1 % of the peak.
-  const Chart a100 = roofline(sheet_named("A100 80GB"), DType::bfloat16, {});
+  problem.shape.type = DType::bfloat16;
+  const Chart a100 = roofline(sheet_named("A100 80GB"), problem, {});
   EXPECT_EQ(a100.marks.at(0).label, "balance 153 FLOP/byte");
   EXPECT_THAT(a100.notes.back(), HasSubstr("at most 0.8 % of the peak: 1.25 FLOP/byte against 153"));
   // A peak that no source gives is said to be missing.
-  const Chart t4 = roofline(sheet_named("T4"), DType::bfloat16, {});
+  const Chart t4 = roofline(sheet_named("T4"), problem, {});
   EXPECT_TRUE(t4.series.empty());
   EXPECT_THAT(t4.notes.at(0), HasSubstr("no figure"));
 }
@@ -193,7 +205,30 @@ TEST(Curves, pictures_are_as_they_were) {
   CurveProblem causal = problem;
   causal.mask.causal = Causal::top_left;
   CurveProblem interview = problem_of(8192, 128, Units::kernel);
+  // Measured points, made by hand: on the curves, and a figure of theirs alone.
+  CurveProblem bytes = problem_of(4096, 64, Units::kernel);
+  bytes.recipe.Br = 128, bytes.recipe.Bc = 64;
+  MeasuredSweep sweep{measured_on_h200(), "2026-11-30T13:00:00Z", "0.1.0", 1, {}};
+  for (std::int64_t N = 1024; N <= 131072; N *= 2) {
+    MeasuredPoint asked = asked_point(bytes.shape, 128, 64);
+    asked.shape.Nq = asked.shape.Nk = N;
+    sweep.points.push_back(measured_point(asked));
+  }
+  sweep.points.back().gpu->measured->dram_read *= 3;  // there the L2 has ended
+  Chart on_curves = traffic_against_n(bytes, 256, 1 << 20);
+  mark_l2(on_curves, bytes.shape, *sheet_named("H200").value(Quantity::l2), "H200");
+  add_measured(on_curves, Along::N, bytes, sweep);
+  on_curves.name += "-measured";
+  EXPECT_THAT(on_curves.notes.back(), HasSubstr("That ends by N = 131,072"));
+  std::vector<RooflinePoint> reached{roofline_point(bytes, Algorithm::standard),
+                                     roofline_point(bytes, Algorithm::flash2)};
+  for (const RooflinePoint& point : measured_roofline(bytes, {&sweep.points[2]})) reached.push_back(point);
+  Chart measured_roof = roofline(sheet_named("H200"), bytes, reached);
+  measured_roof.name += "-measured";
   const std::vector<Chart> charts{
+      on_curves,
+      measured_roof,
+      measured_against(Along::N, Gauge::seconds, bytes, sweep),
       traffic_against_n(problem, 256, 1 << 20),
       traffic_against_budget(problem, 2048, 1 << 18),
       traffic_against_d(problem),
@@ -201,7 +236,7 @@ TEST(Curves, pictures_are_as_they_were) {
       unfused_chart(problem),
       saving_chart(causal),
       footprint_chart(interview),
-      roofline(sheet_named("A100 80GB"), DType::float16,
+      roofline(sheet_named("A100 80GB"), interview,
                {roofline_point(interview, Algorithm::standard), roofline_point(interview, Algorithm::flash1),
                 roofline_point(interview, Algorithm::flash2)})};
   for (const Chart& chart : charts) {

@@ -9,6 +9,35 @@
 
 namespace flashscope::window {
 
+namespace {
+
+// In lines of at most about so many letters, so that a long name does not take the plot's room.
+QString legend_text(const ChartSeries& series) {
+  constexpr qsizetype kMost = 24;
+  QStringList lines{QString()};
+  for (const QString& word : text(series.name).split(' ')) {
+    if (!lines.last().isEmpty() && lines.last().size() + word.size() >= kMost) lines << QString();
+    lines.last() += (lines.last().isEmpty() ? "" : " ") + word;
+  }
+  return lines.join('\n') + "\n[" + text(series.origin) + ']';
+}
+
+}  // namespace
+
+// The legend stands beside the plot: over it it would hide data.
+ChartView::ChartView(QWidget* parent) : PlotPanel(parent) {
+  QCustomPlot* plot = this->plot();
+  plot->axisRect()->insetLayout()->take(plot->legend);
+  auto* side = new QCPLayoutGrid;
+  plot->plotLayout()->addElement(0, 1, side);
+  plot->plotLayout()->setColumnStretchFactor(1, 0.001);
+  side->setMargins(QMargins(4, 8, 4, 8));
+  side->addElement(0, 0, plot->legend);
+  side->addElement(1, 0, new QCPLayoutElement(plot));
+  side->setRowStretchFactor(0, 0.001);
+  plot->legend->setRowSpacing(6);
+}
+
 void ChartView::show_chart(Chart chart) {
   chart_ = std::move(chart);
   redraw();
@@ -34,35 +63,34 @@ void ChartView::redraw() {
     if (qobject_cast<QCPItemText*>(plot->item(n)) || plot->item(n)->property("mark").isValid())
       plot->removeItem(plot->item(n));
   }
-  set_heading(text(chart_.title));
+  const std::string origin = common_origin(chart_);
+  set_heading(text(chart_.title) + (origin.empty() ? "" : "  [" + text(origin) + ']'));
   QStringList notes;
   for (const std::string& note : chart_.notes) notes << text(note);
   set_notes(notes);
   show_axes(chart_.x, chart_.y);
-  for (const ChartSeries& series : chart_.series)
-    series.style == SeriesStyle::bars ? add_bars(series) : add_series(series);
+  for (std::size_t n = 0; n < chart_.series.size(); ++n)
+    chart_.series[n].style == SeriesStyle::bars ? add_bars(chart_.series[n]) : add_series(chart_.series[n], n);
   int number = 0;
   for (const ChartMark& mark : chart_.marks) add_mark(mark, number++);
-  plot->legend->setVisible(chart_.series.size() > 1);
-  plot->axisRect()->insetLayout()->setInsetAlignment(0, Qt::AlignRight | Qt::AlignTop);
+  plot->legend->setVisible(!chart_.series.empty());
   if (!zoomed || !same_axes) show_all();
   plot->replot(QCustomPlot::rpQueuedReplot);
 }
 
-void ChartView::add_series(const ChartSeries& series) {
+void ChartView::add_series(const ChartSeries& series, std::size_t place) {
   QCPGraph* graph = plot()->addGraph();
   const QColor colour(text(chart_colour(series.colour, dark())));
-  graph->setName(text(series.name + "  [" + series.origin + "]"));
+  graph->setName(legend_text(series));
   QPen pen(colour, 2);
   if (series.style == SeriesStyle::guide) pen.setStyle(Qt::DashLine), pen.setWidthF(1.5);
   graph->setPen(pen);
   graph->setAntialiased(true);
   if (series.style == SeriesStyle::points) {
     graph->setLineStyle(QCPGraph::lsNone);
-    // Open, and of a shape of their own: points that fall together are still told apart.
     constexpr std::array shapes{QCPScatterStyle::ssCircle, QCPScatterStyle::ssSquare, QCPScatterStyle::ssDiamond};
-    const auto number = static_cast<std::size_t>(&series - chart_.series.data()) % shapes.size();
-    graph->setScatterStyle(QCPScatterStyle(shapes[number], QPen(colour, 2.5), Qt::NoBrush, 12));
+    const auto shape = shapes[static_cast<std::size_t>(marker_shape(series, place)) % shapes.size()];
+    graph->setScatterStyle(QCPScatterStyle(shape, QPen(colour, 2.5), Qt::NoBrush, 12));
   }
   graph->setData({series.x.begin(), series.x.end()}, {series.y.begin(), series.y.end()});
 }
@@ -70,14 +98,15 @@ void ChartView::add_series(const ChartSeries& series) {
 void ChartView::add_bars(const ChartSeries& series) {
   auto* bars = new QCPBars(plot()->xAxis, plot()->yAxis);
   const QColor colour(text(chart_colour(series.colour, dark())));
-  bars->setName(text(series.name + "  [" + series.origin + "]"));
+  bars->setName(legend_text(series));
   bars->setBrush(colour);
   bars->setPen(Qt::NoPen);
   bars->setWidth(0.6);
   bars->setData({series.x.begin(), series.x.end()}, {series.y.begin(), series.y.end()});
   for (std::size_t n = 0; n < series.x.size(); ++n) {
     auto* label = new QCPItemText(plot());
-    label->setText(text(value_text(series.y[n], chart_.y)));
+    label->setText(
+        text(chart_.y.unit == ChartUnit::bytes ? tick_text(series.y[n], chart_.y) : value_text(series.y[n], chart_.y)));
     label->setColor(colours(palette()).text);
     label->setFont(font());
     label->setPositionAlignment(Qt::AlignHCenter | Qt::AlignBottom);
@@ -98,11 +127,14 @@ void ChartView::add_mark(const ChartMark& mark, int number) {
   label->setFont(font());
   label->setPadding(QMargins(4, 1, 4, 1));
   label->setBrush(QBrush(c.base));
-  label->setPositionAlignment(Qt::AlignLeft | Qt::AlignBottom);
+  // To the side on which there is room.
+  const auto [low, high] = extent(chart_, true);
+  const auto along = [&](double value) { return chart_.x.logarithmic ? std::log(value) : value; };
+  const bool right = mark.vertical && (along(mark.at) - along(low)) / (along(high) - along(low)) > 0.55;
+  label->setPositionAlignment((right ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignBottom);
   label->position->setTypeX(QCPItemPosition::ptPlotCoords);
   label->position->setTypeY(mark.vertical ? QCPItemPosition::ptAxisRectRatio : QCPItemPosition::ptPlotCoords);
-  label->position->setCoords(mark.vertical ? mark.at : extent(chart_, true).first,
-                             mark.vertical ? 0.98 - 0.06 * number : mark.at);
+  label->position->setCoords(mark.vertical ? mark.at : low, mark.vertical ? 0.98 - 0.06 * number : mark.at);
 }
 
 QString ChartView::values_at(QPointF pixel) {
@@ -112,11 +144,13 @@ QString ChartView::values_at(QPointF pixel) {
     if (n >= chart_.x.categories.size()) return {};
     QString line = text(chart_.x.categories[n]);
     for (const ChartSeries& series : chart_.series)
-      if (n < series.y.size()) line += ": " + text(value_text(series.y[n], chart_.y));
+      if (n < series.y.size())
+        line += ": " + text(value_text(series.y[n], chart_.y)) + " [" + text(series.origin) + ']';
     return line;
   }
   // Each line at its point nearest to the pointer; a single point only where the pointer is near it.
   QStringList parts;
+  const QString origin = text(common_origin(chart_));
   for (const ChartSeries& series : chart_.series) {
     double nearest = std::numeric_limits<double>::infinity();
     std::size_t at = 0;
@@ -127,9 +161,9 @@ QString ChartView::values_at(QPointF pixel) {
     if (series.x.empty() || (series.style == SeriesStyle::points && nearest > 12)) continue;
     const QString value = text(value_text(series.y[at], chart_.y));
     if (parts.isEmpty()) parts << text(value_text(series.x[at], chart_.x)) + ":";
-    parts << text(series.name) + " " + value;
+    parts << text(series.name) + " " + value + (origin.isEmpty() ? " [" + text(series.origin) + ']' : "");
   }
-  return parts.join("   ");
+  return parts.join("   ") + (parts.isEmpty() || origin.isEmpty() ? "" : "   [" + origin + ']');
 }
 
 }  // namespace flashscope::window

@@ -9,7 +9,7 @@ class ChartView : public PlotPanel {
   Q_OBJECT
 
  public:
-  using PlotPanel::PlotPanel;
+  explicit ChartView(QWidget* parent = nullptr);
   void show_chart(Chart chart);  // keeps a zoom while the axes stay the same
   const Chart& chart() const { return chart_; }
   QString csv_text() const override;
@@ -21,7 +21,7 @@ class ChartView : public PlotPanel {
   void redraw() override;
 
  private:
-  void add_series(const ChartSeries& series);
+  void add_series(const ChartSeries& series, std::size_t place);
   void add_bars(const ChartSeries& series);
   void add_mark(const ChartMark& mark, int number);
 

@@ -240,6 +240,7 @@ ExplorerControls::ExplorerControls(QWidget* parent) : QWidget(parent) {
 
   QFormLayout* hardware = group("Hardware");
   sheets_ = hardware_sheets();
+  sheets_.push_back(custom_sheet());
   QStringList names{"no limits"};
   for (const HardwareSheet& sheet : sheets_) names << text(sheet.name);
   device_ = add_choice(
@@ -256,6 +257,8 @@ ExplorerControls::ExplorerControls(QWidget* parent) : QWidget(parent) {
       },
       false);
   add_what_if(hardware, "shared", " KiB a block", 1024, [] { return Quantity::shared_per_block; });
+  add_what_if(hardware, "L2", " MiB", 1 << 20, [] { return Quantity::l2; });
+  add_what_if(hardware, "SMs", "", 1, [] { return Quantity::sms; });
   add_what_if(hardware, "bandwidth", " GB/s", 1e9, [] { return Quantity::bandwidth; });
   add_what_if(hardware, "peak", " TFLOP/s", 1e12, [this] { return peak_quantity(state_.problem.shape.type); });
   column->addStretch(1);
@@ -300,6 +303,8 @@ void ExplorerControls::choose_blocks(std::int64_t Br, std::int64_t Bc) {
 void ExplorerControls::explore(const MeasuredPoint& point) {
   CurveProblem& problem = state_.problem;
   problem.shape = point.shape, problem.mask = point.mask, problem.recipe = point.recipe;
+  problem.units = Units::kernel;  // counters count bytes
+  if (state_.selection.measure == Measure::elements) state_.selection.measure = Measure::bytes;
   changed(true);
 }
 

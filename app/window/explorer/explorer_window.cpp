@@ -7,6 +7,7 @@
 #include <QSplitter>
 #include <QTabWidget>
 #include <QTableWidget>
+#include <QTimer>
 #include <QVBoxLayout>
 #include <cmath>
 
@@ -47,14 +48,6 @@ QString figure_text(Quantity quantity, double value) {
   return grouped(static_cast<std::int64_t>(value));
 }
 
-bool is_traffic(Gauge gauge) { return gauge <= Gauge::dram_written; }
-
-// N from an octave or more below the problem to 2^20.
-std::pair<std::int64_t, std::int64_t> lengths(const Shape& shape) {
-  return {std::min<std::int64_t>(256, std::max<std::int64_t>(shape.Nq / 4, 1)),
-          std::max<std::int64_t>(std::int64_t{1} << 20, shape.Nq)};
-}
-
 // Without the points that are still to be measured.
 std::shared_ptr<const MeasuredSweep> measured_part(const std::shared_ptr<const MeasuredSweep>& sweep) {
   auto part = std::make_shared<MeasuredSweep>(*sweep);
@@ -77,11 +70,18 @@ ExplorerWindow::ExplorerWindow(QWidget* parent)
   message_->setWordWrap(true);
   message_->hide();
 
-  map_ = new MapView;
-  pages_.emplace_back(Page::map, map_);
-  tabs_->addTab(map_, "Map");
+  map_ = new MapView, formula_map_ = new MapView;
+  auto* maps = new QSplitter;
+  maps->setChildrenCollapsible(false);
+  for (MapView* map : {formula_map_, map_}) {
+    maps->addWidget(map);
+    connect(map, &MapView::chosen, this, &ExplorerWindow::open_recipe);
+  }
+  formula_map_->hide();
+  connect(maps, &QSplitter::splitterMoved, this, &ExplorerWindow::align_maps);
+  pages_.emplace_back(Page::map, maps);
+  tabs_->addTab(maps, "Map");
   tabs_->setTabToolTip(0, "Br x Bc");
-  connect(map_, &MapView::chosen, this, &ExplorerWindow::open_recipe);
   add_chart(Page::n, "N", "Traffic against the sequence length");
   add_chart(Page::budget, "M", "Traffic against the on-chip budget; break-even");
   add_chart(Page::d, "d", "Traffic against the head dimension");
@@ -93,7 +93,8 @@ ExplorerWindow::ExplorerWindow(QWidget* parent)
 
   auto* advice_page = new QWidget;
   auto* advice_layout = new QVBoxLayout(advice_page);
-  advice_ = make_table({"", "Br", "Bc", "traffic [formula]", "shared memory", "blocks", "why"}, "advice");
+  advice_ = make_table(
+      {"", "Br", "Bc", "traffic [formula]", "time [measured]", "shared memory a block", "blocks", "why"}, "advice");
   advice_note_ = new QLabel;
   advice_note_->setWordWrap(true);
   auto* open = new QPushButton("Open in the stepper");
@@ -117,11 +118,7 @@ ExplorerWindow::ExplorerWindow(QWidget* parent)
   connect(bar_, &MeasureBar::resume, &measuring_, &Measuring::resume);
   connect(bar_, &MeasureBar::cancel, &measuring_, &Measuring::cancel);
   connect(bar_, &MeasureBar::chosen, this, [this](int n) {
-    const std::vector<Sweep> sweeps = all_sweeps();
-    if (n < 0 || n >= static_cast<int>(sweeps.size())) return;
-    chosen_ = sweeps[static_cast<std::size_t>(n)];
-    controls_->explore(chosen_->points.front());
-    show_measuring();
+    if (n >= 0 && n < static_cast<int>(sweeps_.size())) explore(sweeps_[static_cast<std::size_t>(n)]);
   });
   connect(&measuring_, &Measuring::changed, this, [this] {
     if (measuring_.measured() > 0)
@@ -165,6 +162,16 @@ void ExplorerWindow::showEvent(QShowEvent* event) {
   update_page();
 }
 
+void ExplorerWindow::resizeEvent(QResizeEvent* event) {
+  QWidget::resizeEvent(event);
+  align_maps();
+}
+
+void ExplorerWindow::align_maps() {
+  // Words are laid out in their new width first.
+  QTimer::singleShot(0, this, [this] { map_->align(formula_map_->isVisible() ? formula_map_ : nullptr); });
+}
+
 void ExplorerWindow::look_for_devices() {
   if (std::exchange(looked_, true)) return;
   looking_.start(
@@ -194,14 +201,33 @@ void ExplorerWindow::refresh(const Document& document) {
   const bool moved = document.recipe() != stepper_;
   stepper_ = document.recipe();
   stepped_ = document.problem();
+  const bool ran = document.runs().all() != runs_;
+  runs_ = document.runs().all();
   if (document.sweeps() != sweeps_) {
     sweeps_ = document.sweeps();
     if (chosen_ && std::find(sweeps_.begin(), sweeps_.end(), chosen_) == sweeps_.end()) chosen_.reset();
+    const Sweep& measured = measuring_.sweep();
+    const bool own = measured && !sweeps_.empty() && sweeps_.back()->date == measured->date;
+    if (!sweeps_.empty() && !own) return explore(sweeps_.back());  // out of a session
     show_measuring();
     update_page();
   }
   controls_->follow(document.problem()->shape(), document.problem()->mask, document.recipe());
-  if (moved) update_page();  // its mark in the map
+  if (moved || ran) update_page();  // its mark in the map; the roofline's points
+}
+
+void ExplorerWindow::explore(const Sweep& sweep) {
+  chosen_ = sweep;
+  const Page page = page_of(*sweep);
+  if (page == Page::map && !controls_->state().gauge) controls_->choose_gauge(Gauge::l2_sm);
+  controls_->explore(typical_point(*sweep));
+  go_to(page);
+  show_measuring();
+}
+
+void ExplorerWindow::go_to(Page page) {
+  for (const auto& [kind, widget] : pages_)
+    if (kind == page) tabs_->setCurrentWidget(widget);
 }
 
 // The explored problem and recipe into the stepper: a problem of random tensors is made again in that shape, the
@@ -229,8 +255,6 @@ void ExplorerWindow::measure_on(const MeasuredOn& on, const MeasureOptions& opti
   no_gpu_.clear();
   show_measuring();
 }
-
-std::vector<ExplorerWindow::Sweep> ExplorerWindow::all_sweeps() const { return sweeps_; }
 
 ExplorerWindow::Sweep ExplorerWindow::shown_sweep() const {
   if (measuring_.state() != Measuring::State::idle) return measuring_.sweep();
@@ -264,26 +288,13 @@ void ExplorerWindow::show_measuring() {
                        : *along == Along::d ? "Measure d"
                                             : "Measure budgets";
   bar_->show_state(measuring_, what, text(why));
-  bar_->show_sweeps(all_sweeps(), shown_sweep());
+  bar_->show_sweeps(sweeps_, shown_sweep());
 }
 
-ExplorerWindow::Page ExplorerWindow::page() const {
+Page ExplorerWindow::page() const {
   const auto found = std::find_if(pages_.begin(), pages_.end(),
                                   [this](const auto& page) { return page.second == tabs_->currentWidget(); });
   return found == pages_.end() ? Page::map : found->first;
-}
-
-std::optional<Along> ExplorerWindow::along_of(Page page) {
-  switch (page) {
-    case Page::n:
-      return Along::N;
-    case Page::budget:
-      return Along::budget;
-    case Page::d:
-      return Along::d;
-    default:
-      return {};
-  }
 }
 
 void ExplorerWindow::update_page() {
@@ -295,12 +306,9 @@ void ExplorerWindow::update_page() {
   again_ = false;
   const Page page = this->page();
   if (page == Page::hardware) return show_hardware();
-  const ExplorerState state = controls_->state();
-  std::optional<BlockSizes> stepper;
-  if (stepper_.algorithm == state.problem.recipe.algorithm) stepper = BlockSizes{stepper_.Br, stepper_.Bc};
-  work_.start([page, state, known = known_, sweep = shown_sweep(),
-               stepper](const std::stop_token& stop) { return compute(page, state, known, sweep, stepper, stop); },
-              [this, page](Result result) {
+  const Asked asked{page, controls_->state(), known_, shown_sweep(), sweeps_, runs_, stepper_};
+  work_.start([asked](const std::stop_token& stop) { return compute_page(asked, stop); },
+              [this, page](PageResult result) {
                 take(page, std::move(result));
                 if (again_) update_page();
               },
@@ -311,103 +319,18 @@ void ExplorerWindow::update_page() {
               });
 }
 
-ExplorerWindow::Result ExplorerWindow::compute(Page page, const ExplorerState& state,
-                                               std::shared_ptr<const SweepProblem> known, const Sweep& sweep,
-                                               const std::optional<BlockSizes>& stepper, const std::stop_token& stop) {
-  const CurveProblem& problem = state.problem;
-  check(problem.recipe, problem.shape);
-  if (page == Page::map || page == Page::advice) {
-    if (!has_closed_form(problem.mask, problem.recipe))
-      return std::string("--skip all with a mask from a file has no closed form: choose skip geometry in the stepper.");
-    if (!known || known->shape != problem.shape || known->mask != problem.mask)
-      known = std::make_shared<const SweepProblem>(sweep_problem(problem.shape, problem.mask, stop));
-    const HardwareSheet* device = state.device ? &*state.device : nullptr;
-    if (page == Page::map) {
-      MapData data{known, problem.recipe, state.selection, state.Br, state.Bc, state.device,
-                   {},    stepper,        state.gauge,     {},       {}};
-      if (sweep) {
-        MeasuredPoint like;
-        like.shape = problem.shape, like.mask = problem.mask, like.recipe = problem.recipe;
-        data.measured_on = sweep_name(*sweep);
-        for (const MeasuredPoint& point : sweep->points)
-          if (point.done() && same_but_blocks(point, like)) data.points.push_back(point);
-      }
-      data.map = sweep_map(*known, problem.recipe, state.Br, state.Bc, state.selection, device, 0, stop);
-      return data;
-    }
-    if (!device) return std::string("Advice is for a device: choose one under Hardware.");
-    if (problem.recipe.algorithm == Algorithm::standard)
-      return std::string("Standard attention has no block sizes to advise on: choose an order.");
-    AdvicePage advice{advise(*known, problem.recipe, *device), {}, {}};
-    if (sweep) {
-      auto part = std::make_shared<MeasuredSweep>(*sweep);
-      MeasuredPoint like;
-      like.shape = problem.shape, like.mask = problem.mask, like.recipe = problem.recipe;
-      std::erase_if(part->points,
-                    [&](const MeasuredPoint& point) { return !point.done() || !same_but_blocks(point, like); });
-      advice.measured = advise_measured(part->points, part->on);
-      advice.sweep = std::move(part);
-    }
-    return advice;
-  }
-  const auto [first, last] = lengths(problem.shape);
-  if (const std::optional<Along> along = along_of(page); along && state.gauge && sweep && !is_traffic(*state.gauge)) {
-    Chart chart = measured_against(*along, *state.gauge, problem, *sweep);
-    if (!chart.series.empty()) return chart;
-  }
-  // Measured points are bytes: they stand on a chart of bytes.
-  const auto with_points = [&](Chart chart, Along along) {
-    if (problem.units == Units::kernel && state.device && along == Along::N)
-      if (const auto l2 = state.device->value(Quantity::l2)) mark_l2(chart, problem.shape, *l2, state.device->name);
-    if (!sweep || points_on(along, problem, *sweep).empty()) return chart;
-    if (problem.units == Units::kernel)
-      add_measured(chart, along, problem, *sweep);
-    else
-      chart.notes.push_back("Measured points are bytes: with the units of the kernel they stand here too.");
-    return chart;
-  };
-  switch (page) {
-    case Page::n:
-      return with_points(traffic_against_n(problem, first, last), Along::N);
-    case Page::budget:
-      return with_points(traffic_against_budget(problem, 1024, std::int64_t{1} << 19), Along::budget);
-    case Page::d:
-      return with_points(traffic_against_d(problem), Along::d);
-    case Page::orders:
-      return orders_chart(problem);
-    case Page::unfused:
-      return unfused_chart(problem);
-    case Page::saving:
-      return saving_chart(problem);
-    case Page::footprint:
-      return footprint_chart(problem);
-    case Page::roofline:
-      if (!state.device) return std::string("A roofline is a device's: choose one under Hardware.");
-      {
-        std::vector<RooflinePoint> points{roofline_point(problem, Algorithm::standard),
-                                          roofline_point(problem, Algorithm::flash1),
-                                          roofline_point(problem, Algorithm::flash2)};
-        if (sweep)
-          for (RooflinePoint& point : measured_roofline(problem, *sweep)) points.push_back(std::move(point));
-        return roofline(*state.device, problem.shape.type, points);
-      }
-    case Page::map:
-    case Page::advice:
-    case Page::hardware:
-      break;
-  }
-  return std::monostate();
-}
-
-void ExplorerWindow::take(Page page, Result result) {
+void ExplorerWindow::take(Page page, PageResult result) {
   message_->hide();
   if (const auto* words = std::get_if<std::string>(&result)) {
     message_->setText(text(*words));
     message_->show();
   }
-  if (auto* data = std::get_if<MapData>(&result)) {
-    known_ = data->problem;
-    map_->show_map(std::move(*data));
+  if (auto* maps = std::get_if<MapPage>(&result)) {
+    known_ = maps->map.problem;
+    map_->show_map(std::move(maps->map));
+    formula_map_->setVisible(maps->formula.has_value());
+    if (maps->formula) formula_map_->show_map(std::move(*maps->formula));
+    align_maps();
   }
   if (auto* chart = std::get_if<Chart>(&result)) {
     for (const auto& [kind, widget] : pages_)
@@ -419,13 +342,21 @@ void ExplorerWindow::take(Page page, Result result) {
 void ExplorerWindow::show_advice(const AdvicePage& advice) {
   const AdviceList& list = advice.formula;
   advice_->setRowCount(0);
-  const auto add = [this](const QString& what, const Advice& one) {
+  const auto time_of = [&](const Recipe& recipe) -> QString {
+    if (advice.sweep)
+      for (const MeasuredPoint& point : advice.sweep->points)
+        if (point.gpu && point.recipe.Br == recipe.Br && point.recipe.Bc == recipe.Bc)
+          return text(value_text(point.gpu->median, gauge_axis(Gauge::seconds)));
+    return "not measured";
+  };
+  const auto add = [&](const QString& what, const Advice& one) {
     const int row = advice_->rowCount();
     advice_->insertRow(row);
-    set_row(advice_, row,
-            {what, QString::number(one.recipe.Br), QString::number(one.recipe.Bc),
-             short_bytes(one.cost.form.bytes.total().total()), short_bytes(one.demand.shared_bytes),
-             grouped(one.cost.blocks), text(one.why)});
+    set_row(
+        advice_, row,
+        {what, QString::number(one.recipe.Br), QString::number(one.recipe.Bc),
+         short_bytes(one.cost.form.bytes.total().total()), time_of(one.recipe),
+         short_bytes(one.demand.shared_bytes) + " [formula]", grouped(one.cost.blocks) + " [formula]", text(one.why)});
   };
   for (std::size_t n = 0; n < list.best.size(); ++n) add(n == 0 ? "best" : "runner-up", list.best[n]);
   for (const Advice& one : list.fills) add("fills it", one);
@@ -437,8 +368,9 @@ void ExplorerWindow::show_advice(const AdvicePage& advice) {
     set_row(advice_, row,
             {row > 0 && advice_->item(row - 1, 0)->text().startsWith("measured") ? "measured next" : "measured best",
              QString::number(point.recipe.Br), QString::number(point.recipe.Bc),
-             bytes ? short_bytes(static_cast<std::int64_t>(*bytes)) : "none", short_bytes(point.gpu->shared_bytes),
-             grouped(point.gpu->blocks), text(one.why)});
+             bytes ? short_bytes(static_cast<std::int64_t>(*bytes)) : "none", time_of(point.recipe),
+             short_bytes(point.gpu->shared_bytes) + " [compiled]", grouped(point.gpu->blocks) + " [launched]",
+             text(one.why)});
   }
   for (int column = 0; column + 1 < advice_->columnCount(); ++column) advice_->resizeColumnToContents(column);
   advice_->resizeRowsToContents();

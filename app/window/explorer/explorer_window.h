@@ -6,15 +6,13 @@
 #pragma once
 
 #include <QWidget>
-#include <variant>
 
 #include "app/window/background.h"
+#include "app/window/explorer/explorer_pages.h"
 #include "app/window/explorer/map_view.h"
 #include "app/window/explorer/measure_bar.h"
 #include "app/window/explorer/measuring.h"
 #include "app/window/panel.h"
-#include "engine/insight/advisor.h"
-#include "engine/insight/measured_chart.h"
 
 class QLabel;
 class QTableWidget;
@@ -23,8 +21,6 @@ class QTabWidget;
 namespace flashscope::window {
 
 class ChartView;
-class ExplorerControls;
-struct ExplorerState;
 
 class ExplorerWindow : public QWidget {
   Q_OBJECT
@@ -39,6 +35,7 @@ class ExplorerWindow : public QWidget {
   ExplorerControls* controls() { return controls_; }
   QTabWidget* tabs() { return tabs_; }
   MapView* map() { return map_; }
+  MapView* formula_map() { return formula_map_; }
   Measuring& measuring() { return measuring_; }
 
  signals:
@@ -48,28 +45,21 @@ class ExplorerWindow : public QWidget {
 
  protected:
   void showEvent(QShowEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   using Sweep = std::shared_ptr<const MeasuredSweep>;
-  struct AdvicePage {
-    AdviceList formula;
-    MeasuredAdviceList measured;
-    Sweep sweep;  // of the measured ones
-  };
-  using Result = std::variant<std::monostate, MapData, Chart, AdvicePage, std::string>;
-  enum class Page { map, n, budget, d, roofline, orders, unfused, saving, footprint, advice, hardware };
 
   void add_chart(Page page, const QString& title, const QString& tip);
   void update_page();  // computes what the tab in front shows, now or after what is running
-  static Result compute(Page page, const ExplorerState& state, std::shared_ptr<const SweepProblem> known,
-                        const Sweep& sweep, const std::optional<BlockSizes>& stepper, const std::stop_token& stop);
   Page page() const;
-  static std::optional<Along> along_of(Page page);
+  void go_to(Page page);
+  void align_maps();
+  void explore(const Sweep& sweep);  // its problem, on the page that shows its points
   void start_measuring();
   void show_measuring();
   Sweep shown_sweep() const;  // the one that is being measured, the chosen one, or the newest; or null
-  std::vector<Sweep> all_sweeps() const;
-  void take(Page page, Result result);
+  void take(Page page, PageResult result);
   void show_advice(const AdvicePage& advice);
   void show_hardware();
   void open_recipe(std::int64_t Br, std::int64_t Bc);
@@ -78,11 +68,11 @@ class ExplorerWindow : public QWidget {
   ExplorerControls* controls_ = nullptr;
   QTabWidget* tabs_ = nullptr;
   QLabel* message_ = nullptr;
-  MapView* map_ = nullptr;
+  MapView *map_ = nullptr, *formula_map_ = nullptr;  // the second beside a measured one
   QTableWidget *advice_ = nullptr, *hardware_ = nullptr;
   QLabel* advice_note_ = nullptr;
   std::vector<std::pair<Page, QWidget*>> pages_;
-  std::shared_ptr<const SweepProblem> known_;  // the last problem's visible scores: a pass over a mask from a file
+  std::shared_ptr<const SweepProblem> known_;
   Recipe stepper_;
   std::shared_ptr<const Problem> stepped_;
   MeasureBar* bar_ = nullptr;
@@ -91,6 +81,7 @@ class ExplorerWindow : public QWidget {
   std::string no_gpu_ = "looking for a GPU";
   MeasureOptions measure_options_;
   std::vector<Sweep> sweeps_;  // the document's
+  std::vector<RunPointer> runs_;
   Sweep chosen_;
   Background work_, looking_;
   bool again_ = false, looked_ = false;

@@ -79,6 +79,49 @@ class MapView::Hatch : public QCPLayerable {
   const MapData& data_;
 };
 
+// A star at the best, a ring at the stepper's recipe: whole at the edge of the plot too.
+class MapView::Marks : public QCPLayerable {
+ public:
+  Marks(QCustomPlot* plot, const MapData& data, const std::optional<BlockSizes>& best)
+      : QCPLayerable(plot, "overlay"), data_(data), best_(best) {}
+
+ protected:
+  void applyDefaultAntialiasingHint(QCPPainter* painter) const override { painter->setAntialiasing(true); }
+  void draw(QCPPainter* painter) override {
+    if (data_.stepped()) {
+      if (const auto at = place({data_.stepper.Br, data_.stepper.Bc})) {
+        painter->setBrush(Qt::NoBrush);
+        for (const QPen& pen : {QPen(Qt::black, 5), QPen(Qt::white, 2.5)}) {
+          painter->setPen(pen);
+          painter->drawEllipse(*at, 10, 10);
+          for (const QPointF& out : {QPointF(1, 0), QPointF(-1, 0), QPointF(0, 1), QPointF(0, -1)})
+            painter->drawLine(*at + 10 * out, *at + 15 * out);
+        }
+      }
+    }
+    if (!best_) return;
+    if (const auto at = place(*best_)) {
+      QPolygonF star;
+      for (int n = 0; n < 10; ++n) {
+        const double angle = M_PI * n / 5, radius = n % 2 == 0 ? 9 : 4;
+        star << *at + QPointF(radius * std::sin(angle), -radius * std::cos(angle));
+      }
+      painter->setPen(QPen(Qt::black, 1.5));
+      painter->setBrush(Qt::white);
+      painter->drawPolygon(star);
+    }
+  }
+
+ private:
+  std::optional<QPointF> place(const BlockSizes& blocks) const {
+    const auto Br = static_cast<double>(blocks.Br), Bc = static_cast<double>(blocks.Bc);
+    if (!mParentPlot->xAxis->range().contains(Bc) || !mParentPlot->yAxis->range().contains(Br)) return {};
+    return QPointF(mParentPlot->xAxis->coordToPixel(Bc), mParentPlot->yAxis->coordToPixel(Br));
+  }
+  const MapData& data_;
+  const std::optional<BlockSizes>& best_;
+};
+
 MapView::MapView(QWidget* parent) : PlotPanel(parent) {
   QCustomPlot* plot = this->plot();
   colour_map_ = new QCPColorMap(plot->xAxis, plot->yAxis);
@@ -93,15 +136,7 @@ MapView::MapView(QWidget* parent) : PlotPanel(parent) {
   scale_->setMarginGroup(QCP::msBottom | QCP::msTop, margins);
   hatch_ = new Hatch(plot, data_);
   points_ = new MeasuredCells(plot);
-  const auto marker = [&](QCPScatterStyle::ScatterShape shape, double size) {
-    QCPGraph* graph = plot->addGraph();
-    graph->setLineStyle(QCPGraph::lsNone);
-    graph->setScatterStyle(QCPScatterStyle(shape, QPen(Qt::white, 2), QBrush(Qt::black), size));
-    graph->setLayer("overlay");
-    return graph;
-  };
-  stepper_ = marker(QCPScatterStyle::ssCrossCircle, 14);
-  best_ = marker(QCPScatterStyle::ssStar, 14);
+  marks_ = new Marks(plot, data_, best_);
   connect(plot, &QCustomPlot::mousePress, this, [this](QMouseEvent* event) { pressed_ = event->pos(); });
   connect(plot, &QCustomPlot::mouseRelease, this, [this](QMouseEvent* event) {
     if (event->button() != Qt::LeftButton || (event->pos() - pressed_).manhattanLength() > 3) return;
@@ -123,8 +158,7 @@ void MapView::redraw() {
   if (!data_.problem) return;
   show_axes(block_axis("Bc, rows of K and V in a tile", data_.Bc), block_axis("Br, rows of Q in a tile", data_.Br));
   colour_map_->setVisible(!data_.gauge);
-  best_->setData(QVector<double>(), QVector<double>());
-  mark_stepper();
+  best_.reset();
   points_->show_points(data_.gauge ? data_.points : std::vector<MeasuredPoint>(), data_.gauge.value_or(Gauge::l2_sm));
   data_.gauge ? redraw_points() : redraw_formula();
   plot()->legend->setVisible(false);
@@ -132,10 +166,31 @@ void MapView::redraw() {
   plot()->replot(QCustomPlot::rpQueuedReplot);
 }
 
-void MapView::mark_stepper() {
-  stepper_->setData(QVector<double>(), QVector<double>());
-  if (data_.stepper)
-    stepper_->setData({static_cast<double>(data_.stepper->Bc)}, {static_cast<double>(data_.stepper->Br)});
+QString MapView::stepper_text() const {
+  const Recipe& stepper = data_.stepper;
+  if (!data_.stepped())
+    return QString("The stepper steps %1, which is not on this map.").arg(text(name(stepper.algorithm)));
+  const auto within = [](const AxisRange& range, std::int64_t size) {
+    return size >= range.first && size <= range.last;
+  };
+  if (within(data_.Br, stepper.Br) && within(data_.Bc, stepper.Bc))
+    return QString("Ring: the stepper's recipe, %1 x %2.").arg(stepper.Br).arg(stepper.Bc);
+  return QString("The stepper's recipe, %1 x %2, is outside of this map.").arg(stepper.Br).arg(stepper.Bc);
+}
+
+QString MapView::limits_text() const {
+  if (!data_.device) return {};
+  const auto broken = [this](Limit limit) {
+    return std::find(data_.map.limits.begin(), data_.map.limits.end(), limit) != data_.map.limits.end();
+  };
+  QStringList reasons;
+  if (const auto most = data_.device->value(Quantity::shared_per_block); most && broken(Limit::shared_memory))
+    reasons << QString("more than %1 KiB of shared memory a block").arg(*most / 1024);
+  if (const auto most = data_.device->value(Quantity::threads_per_block); most && broken(Limit::threads))
+    reasons << QString("more than %1 threads a block").arg(*most);
+  if (reasons.isEmpty()) return QString("All of it fits %1 [sheet].").arg(text(data_.device->name));
+  return QString("Hatched: does not fit %1, %2 [sheet]; point at a cell for its figures.")
+      .arg(text(data_.device->name), reasons.join(" or "));
 }
 
 void MapView::show_scale(const ChartAxis& measure, double low, double high) {
@@ -149,6 +204,7 @@ void MapView::show_scale(const ChartAxis& measure, double low, double high) {
   QCPAxis* axis = scale_->axis();
   axis->setTickLabelColor(c.text), axis->setLabelColor(c.text), axis->setBasePen(QPen(c.dim));
   axis->setTickPen(QPen(c.dim)), axis->setTickLabelFont(font()), axis->setLabelFont(font());
+  if (data_.colours) low = data_.colours->first, high = data_.colours->second;
   const QCPRange range = low < high ? QCPRange(low, high) : QCPRange(low, measure.logarithmic ? low * 2 : low + 1);
   scale_->setDataRange(range);
   points_->set_colours(range, measure.logarithmic);
@@ -156,12 +212,11 @@ void MapView::show_scale(const ChartAxis& measure, double low, double high) {
 
 QString MapView::problem_text() const {
   const Shape& shape = data_.problem->shape;
-  return QString("%1, N %2 x %3, d %4, %5%6")
-      .arg(text(name(data_.recipe.algorithm)))
-      .arg(shape.Nq)
-      .arg(shape.Nk)
+  return QString("%1, N %2 x %3, d %4, %5 %6, %7%8")
+      .arg(text(name(data_.recipe.algorithm)), grouped(shape.Nq), grouped(shape.Nk))
       .arg(shape.d)
-      .arg(text(name(shape.type)),
+      .arg(shape.heads)
+      .arg(shape.heads == 1 ? "head" : "heads", text(name(shape.type)),
            data_.problem->mask.none() ? "" : ", " + text(conventions(data_.recipe, data_.problem->mask)));
 }
 
@@ -191,15 +246,15 @@ void MapView::redraw_formula() {
   set_heading(text(title(data_.selection)) + ", " + problem_text() + "  [formula]");
   if (least && low < high) {
     const std::size_t row = *least / map.Bc.size(), col = *least % map.Bc.size();
-    best_->setData({static_cast<double>(map.Bc[col])}, {static_cast<double>(map.Br[row])});
+    best_ = BlockSizes{map.Br[row], map.Bc[col]};
     notes << QString(
-                 "Star: the least that fits, %1 with Br %2, Bc %3. Cross in a circle: the stepper's recipe. A click "
-                 "opens a recipe in the stepper.")
+                 "Star: the least that fits, %1 [formula] with Br %2, Bc %3. %4 A click opens a recipe in the stepper.")
                  .arg(text(value_text(map.values[*least], measure)))
                  .arg(map.Br[row])
-                 .arg(map.Bc[col]);
+                 .arg(map.Bc[col])
+                 .arg(stepper_text());
   } else if (low == high) {
-    notes << QString("The same everywhere: %1.").arg(text(value_text(low, measure)));
+    notes << QString("The same everywhere: %1 [formula]. %2").arg(text(value_text(low, measure)), stepper_text());
   }
   const bool traffic = data_.selection.measure == Measure::elements || data_.selection.measure == Measure::bytes;
   if (traffic && data_.recipe.algorithm != Algorithm::standard) {
@@ -210,7 +265,7 @@ void MapView::redraw_formula() {
                             "visited.")
                         .arg(flash2 ? "Br" : "Bc"));
   }
-  if (data_.device) notes << "Hatched: does not fit " + text(data_.device->name) + "; point at it for the reason.";
+  if (const QString limits = limits_text(); !limits.isEmpty()) notes << limits;
   set_notes(notes);
 }
 
@@ -245,18 +300,18 @@ void MapView::redraw_points() {
         {"Nothing was measured of this problem: Measure, open a session that was saved on a GPU, or choose a sweep."});
     return;
   }
-  notes << QString(
-               "%1 points measured, %2 failed (hatched; point at one for the reason); each colours the plane halfway "
-               "to the next. %3")
+  notes << QString("%1 points measured%2; each colours what is nearest to it. How: %3.")
                .arg(measured)
-               .arg(failed)
-               .arg(text(how(gauge)) + ".");
+               .arg(failed == 0 ? QString() : QString(", %1 failed (hatched; point at one for the reason)").arg(failed),
+                    text(how(gauge)));
   if (best && low < high) {
-    best_->setData({static_cast<double>(best->recipe.Bc)}, {static_cast<double>(best->recipe.Br)});
-    notes << QString("Star: the best, %1 with Br %2, Bc %3. Cross in a circle: the stepper's recipe.")
-                 .arg(text(value_text(*value(*best, gauge), measure)))
+    best_ = BlockSizes{best->recipe.Br, best->recipe.Bc};
+    notes << QString("Star: the %1, %2 [%3] with Br %4, Bc %5. %6")
+                 .arg(less_is_better(gauge) ? "least" : "most", text(value_text(*value(*best, gauge), measure)),
+                      text(origin(gauge)))
                  .arg(best->recipe.Br)
-                 .arg(best->recipe.Bc);
+                 .arg(best->recipe.Bc)
+                 .arg(stepper_text());
   }
   if (gauge == Gauge::dram || gauge == Gauge::dram_read || gauge == Gauge::dram_written)
     notes << "While K and V fit the L2, DRAM moves each tensor once whatever Br and Bc: this map is flat, and L2-SM is "
@@ -281,9 +336,7 @@ std::optional<std::pair<std::size_t, std::size_t>> MapView::index_at(QPointF pix
 
 std::optional<BlockSizes> MapView::cell_at(QPointF pixel) const {
   if (data_.gauge) {
-    auto* plot = const_cast<MapView*>(this)->plot();
-    const MeasuredPoint* point =
-        points_->at(plot->xAxis->pixelToCoord(pixel.x()), plot->yAxis->pixelToCoord(pixel.y()));
+    const MeasuredPoint* point = points_->at(pixel);
     return point ? std::optional(BlockSizes{point->recipe.Br, point->recipe.Bc}) : std::nullopt;
   }
   const auto at = index_at(pixel);
@@ -311,8 +364,7 @@ QString MapView::point_text(const MeasuredPoint& point) const {
 
 QString MapView::values_at(QPointF pixel) {
   if (data_.gauge) {
-    const MeasuredPoint* point =
-        points_->at(plot()->xAxis->pixelToCoord(pixel.x()), plot()->yAxis->pixelToCoord(pixel.y()));
+    const MeasuredPoint* point = points_->at(pixel);
     return point ? point_text(*point) : QString();
   }
   const auto at = index_at(pixel);

@@ -3,25 +3,10 @@
 // value are marked; a click names a recipe.
 #pragma once
 
+#include "app/window/explorer/map_data.h"
 #include "app/window/explorer/plot_panel.h"
-#include "engine/insight/measurement.h"
-#include "engine/insight/sweep.h"
 
 namespace flashscope::window {
-
-// A map with what it was made from.
-struct MapData {
-  std::shared_ptr<const SweepProblem> problem;
-  Recipe recipe;  // Br and Bc aside
-  Selection selection;
-  AxisRange Br, Bc;
-  std::optional<HardwareSheet> device;
-  SweepMap map;
-  std::optional<BlockSizes> stepper;  // where the stepper is, if it has this order
-  std::optional<Gauge> gauge;         // what the measured points are coloured by; else the map is the formula's
-  std::string measured_on;            // and where and when they were measured
-  std::vector<MeasuredPoint> points;
-};
 
 class MeasuredCells;
 
@@ -47,10 +32,12 @@ class MapView : public PlotPanel {
 
  private:
   class Hatch;
+  class Marks;
   void redraw_formula();
   void redraw_points();
   void show_scale(const ChartAxis& measure, double low, double high);
-  void mark_stepper();
+  QString stepper_text() const;  // where the stepper is, if that is not marked
+  QString limits_text() const;   // what does not fit, and why
   QString problem_text() const;
   QString point_text(const MeasuredPoint& point) const;
   QString points_csv() const;
@@ -61,7 +48,8 @@ class MapView : public PlotPanel {
   QCPColorScale* scale_ = nullptr;
   Hatch* hatch_ = nullptr;
   MeasuredCells* points_ = nullptr;
-  QCPGraph *stepper_ = nullptr, *best_ = nullptr;
+  Marks* marks_ = nullptr;
+  std::optional<BlockSizes> best_;
   QPoint pressed_;
 };
 

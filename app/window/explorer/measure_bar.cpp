@@ -21,9 +21,9 @@ MeasureBar::MeasureBar(QWidget* parent) : QWidget(parent) {
   sweeps_->setObjectName("sweeps");
   sweeps_->setAccessibleName("measured sweep");
   sweeps_->setToolTip("What a GPU measured, here or in a session; choosing one explores its problem");
-  sweeps_->setMinimumContentsLength(18);
+  sweeps_->setMinimumContentsLength(30);
   sweeps_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
-  row->addWidget(sweeps_, 1);
+  row->addWidget(sweeps_, 2);
   const auto button = [&](const char* name) {
     auto* one = new QPushButton;
     one->setObjectName(name);
@@ -43,7 +43,7 @@ MeasureBar::MeasureBar(QWidget* parent) : QWidget(parent) {
   words_ = new QLabel;
   words_->setObjectName("measuring");
   words_->setTextFormat(Qt::PlainText);
-  row->addWidget(words_, 2);
+  row->addWidget(words_, 3);
   connect(sweeps_, &QComboBox::activated, this, &MeasureBar::chosen);
   connect(start_, &QPushButton::clicked, this, &MeasureBar::start);
   connect(cancel_, &QPushButton::clicked, this, &MeasureBar::cancel);
@@ -67,7 +67,7 @@ void MeasureBar::show_state(const Measuring& measuring, const QString& what, con
     progress_->setValue(static_cast<int>(measuring.measured()));
   }
   const QString words = !measuring.failed().isEmpty() ? measuring.failed() : idle ? why_not : QString();
-  words_->setText(words_->fontMetrics().elidedText(words, Qt::ElideRight, 420));
+  words_->setText(words_->fontMetrics().elidedText(words, Qt::ElideRight, 320));
   words_->setToolTip(words);
 }
 

@@ -1,29 +1,10 @@
 #include "app/window/explorer/measured_cells.h"
 
-#include <algorithm>
-#include <array>
-#include <iterator>
-#include <map>
+#include <limits>
 #include <optional>
-#include <set>
+#include <utility>
 
 namespace flashscope::window {
-namespace {
-
-// Halfway to the neighbours; at the ends as far as on the other side.
-std::pair<double, double> reach(const std::set<std::int64_t>& line, std::int64_t at) {
-  const auto here = line.find(at);
-  const auto value = static_cast<double>(at);
-  constexpr double kAlone = 8;
-  std::optional<double> before, after;
-  if (here != line.begin()) before = (value - static_cast<double>(*std::prev(here))) / 2;
-  if (std::next(here) != line.end()) after = (static_cast<double>(*std::next(here)) - value) / 2;
-  return {value - std::min(before.value_or(after.value_or(kAlone)), value / 2),
-          value + after.value_or(before.value_or(kAlone))};
-}
-
-}  // namespace
-
 QCPColorGradient viridis() {
   QCPColorGradient gradient;
   constexpr std::array stops{0x440154, 0x472d7b, 0x3b528b, 0x2c728e, 0x21918c, 0x28ae80, 0x5ec962, 0xaddc30, 0xfde725};
@@ -43,48 +24,75 @@ void hatch(QCPPainter* painter, const QRectF& area) {
 
 void MeasuredCells::show_points(std::vector<MeasuredPoint> points, Gauge gauge) {
   points_ = std::move(points), gauge_ = gauge;
-  cells_.clear();
-  std::map<std::int64_t, std::set<std::int64_t>> in_row, in_col;
-  for (const MeasuredPoint& point : points_) {
-    in_row[point.recipe.Br].insert(point.recipe.Bc);
-    in_col[point.recipe.Bc].insert(point.recipe.Br);
-  }
-  for (std::size_t n = 0; n < points_.size(); ++n) {
-    const Recipe& recipe = points_[n].recipe;
-    const auto [left, right] = reach(in_row[recipe.Br], recipe.Bc);
-    const auto [low, high] = reach(in_col[recipe.Bc], recipe.Br);
-    cells_.push_back({QRectF(left, low, right - left, high - low), n});
-  }
-  std::sort(cells_.begin(), cells_.end(), [](const Cell& a, const Cell& b) {
-    return a.area.width() * a.area.height() > b.area.width() * b.area.height();
-  });
+  picture_ = {};
 }
 
-const MeasuredPoint* MeasuredCells::at(double Bc, double Br) const {
-  for (auto cell = cells_.rbegin(); cell != cells_.rend(); ++cell)
-    if (cell->area.contains(QPointF(Bc, Br))) return &points_[cell->point];
-  return nullptr;
+void MeasuredCells::set_colours(const QCPRange& range, bool logarithmic) {
+  range_ = range, logarithmic_ = logarithmic;
+  picture_ = {};
+}
+
+QPointF MeasuredCells::place(const MeasuredPoint& point) const {
+  return {mParentPlot->xAxis->coordToPixel(static_cast<double>(point.recipe.Bc)),
+          mParentPlot->yAxis->coordToPixel(static_cast<double>(point.recipe.Br))};
+}
+
+const MeasuredPoint* MeasuredCells::at(QPointF pixel) const {
+  const MeasuredPoint* nearest = nullptr;
+  double least = std::numeric_limits<double>::infinity();
+  for (const MeasuredPoint& point : points_) {
+    const QPointF away = place(point) - pixel;
+    const double distance = QPointF::dotProduct(away, away);
+    if (distance < least) least = distance, nearest = &point;
+  }
+  return nearest;
+}
+
+// One colour for every kDot x kDot pixels: that of the point nearest to it.
+void MeasuredCells::paint_picture() {
+  constexpr int kDot = 2, kHatch = 4;
+  const QRect room = clipRect();
+  const std::array<double, 4> shown{mParentPlot->xAxis->range().lower, mParentPlot->xAxis->range().upper,
+                                    mParentPlot->yAxis->range().lower, mParentPlot->yAxis->range().upper};
+  if (!picture_.isNull() && shown == shown_ && room.size() == room_) return;
+  shown_ = shown, room_ = room.size();
+  picture_ = QImage((room.width() + kDot - 1) / kDot, (room.height() + kDot - 1) / kDot, QImage::Format_RGB32);
+  const QRgb base = mParentPlot->palette().color(QPalette::Base).rgb();
+  const QRgb lines = qRgb(235, 235, 235), between = qRgb(90, 90, 90);
+  QCPColorGradient gradient = viridis();
+  std::vector<QPointF> places;
+  std::vector<std::optional<QRgb>> colours;
+  for (const MeasuredPoint& point : points_) {
+    places.push_back(place(point) - room.topLeft());
+    const std::optional<double> found = value(point, gauge_);
+    colours.push_back(found ? std::optional(gradient.color(*found, range_, logarithmic_)) : std::nullopt);
+  }
+  for (int y = 0; y < picture_.height(); ++y) {
+    auto* line = reinterpret_cast<QRgb*>(picture_.scanLine(y));
+    for (int x = 0; x < picture_.width(); ++x) {
+      std::size_t nearest = 0;
+      double least = std::numeric_limits<double>::infinity();
+      for (std::size_t n = 0; n < places.size(); ++n) {
+        const double across = places[n].x() - kDot * x, up = places[n].y() - kDot * y;
+        const double distance = across * across + up * up;
+        if (distance < least) least = distance, nearest = n;
+      }
+      const bool failed = !points_[nearest].failed.empty();
+      line[x] = colours[nearest] ? *colours[nearest] : !failed ? base : (x + y) % kHatch == 0 ? lines : between;
+    }
+  }
 }
 
 void MeasuredCells::draw(QCPPainter* painter) {
-  painter->setPen(Qt::NoPen);
-  QCPColorGradient gradient = viridis();
-  for (const Cell& cell : cells_) {
-    const MeasuredPoint& point = points_[cell.point];
-    const QRectF area = QRectF(place(cell.area.topLeft()), place(cell.area.bottomRight())).normalized();
-    const std::optional<double> found = value(point, gauge_);
-    painter->fillRect(area, mParentPlot->palette().color(QPalette::Base));
-    if (!point.failed.empty()) hatch(painter, area);
-    if (found) painter->fillRect(area, QColor::fromRgb(gradient.color(*found, range_, logarithmic_)));
-  }
+  if (points_.empty()) return;
+  paint_picture();
+  painter->drawImage(clipRect(), picture_);
   painter->setAntialiasing(true);
-  for (const Cell& cell : cells_) {
-    const MeasuredPoint& point = points_[cell.point];
+  for (const MeasuredPoint& point : points_) {
     if (!point.gpu) continue;
-    const QPointF middle = place({static_cast<double>(point.recipe.Bc), static_cast<double>(point.recipe.Br)});
     painter->setBrush(Qt::white);
     painter->setPen(QPen(Qt::black, 1));
-    painter->drawEllipse(middle, 2, 2);
+    painter->drawEllipse(place(point), 2, 2);
   }
 }
 

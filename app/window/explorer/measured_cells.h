@@ -1,9 +1,10 @@
-// Measured points in a map of Br x Bc: each fills the plane up to halfway to the next one in its row and column, coarse
-// ones below, so that refined places show their detail; a dot says where a point was measured, a hatch that it failed.
+// Measured points in a map of Br x Bc: each colours what is nearest to it on the screen, so that refined places show
+// their detail; a dot says where a point was measured, a hatch that it failed.
 #pragma once
 
 #include <qcustomplot.h>
 
+#include <array>
 #include <vector>
 
 #include "engine/insight/measurement.h"
@@ -19,9 +20,9 @@ class MeasuredCells : public QCPLayerable {
   explicit MeasuredCells(QCustomPlot* plot) : QCPLayerable(plot, "main") {}
 
   void show_points(std::vector<MeasuredPoint> points, Gauge gauge);
-  void set_colours(const QCPRange& range, bool logarithmic) { range_ = range, logarithmic_ = logarithmic; }
-  // The point whose cell is on top there; null where there is none.
-  const MeasuredPoint* at(double Bc, double Br) const;
+  void set_colours(const QCPRange& range, bool logarithmic);
+  // The point that colours that place; null where there is none.
+  const MeasuredPoint* at(QPointF pixel) const;
 
  protected:
   void applyDefaultAntialiasingHint(QCPPainter* painter) const override { painter->setAntialiasing(false); }
@@ -29,19 +30,16 @@ class MeasuredCells : public QCPLayerable {
   void draw(QCPPainter* painter) override;
 
  private:
-  struct Cell {
-    QRectF area;  // in block sizes: x Bc, y Br
-    std::size_t point;
-  };
-  QPointF place(QPointF blocks) const {
-    return {mParentPlot->xAxis->coordToPixel(blocks.x()), mParentPlot->yAxis->coordToPixel(blocks.y())};
-  }
+  QPointF place(const MeasuredPoint& point) const;
+  void paint_picture();
 
   std::vector<MeasuredPoint> points_;
   Gauge gauge_ = Gauge::l2_sm;
-  std::vector<Cell> cells_;  // the largest first
   QCPRange range_;
   bool logarithmic_ = false;
+  QImage picture_;  // null: to be painted
+  std::array<double, 4> shown_{};
+  QSize room_;
 };
 
 }  // namespace flashscope::window

@@ -7,37 +7,47 @@
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QMessageBox>
-#include <QPushButton>
 #include <QSvgGenerator>
+#include <QToolButton>
 #include <QVBoxLayout>
 
 #include "app/window/text.h"
 #include "app/window/theme.h"
 
 namespace flashscope::window {
+namespace {
+
+constexpr int kMargin = 8, kTall = 10000;  // pixels
+
+}  // namespace
 
 QVector<double> ChartTicker::createTickVector(double, const QCPRange& range) {
   const std::vector<double> places = ticks(range.lower, range.upper, axis_);
   return {places.begin(), places.end()};
 }
 
-QString ChartTicker::getTickLabel(double tick, const QLocale&, QChar, int) { return text(tick_text(tick, axis_)); }
+QString ChartTicker::getTickLabel(double tick, const QLocale&, QChar, int) {
+  QString label = text(tick_text(tick, axis_));
+  return axis_.categories.empty() ? label : label.replace(" (", "\n(");
+}
 
 PlotPanel::PlotPanel(QWidget* parent) : QWidget(parent) {
   heading_ = new QLabel;
   heading_->setWordWrap(true);
   heading_->setObjectName("heading");
+  heading_->setAlignment(Qt::AlignLeft | Qt::AlignTop);
   QFont bold = heading_->font();
   bold.setBold(true);
   heading_->setFont(bold);
   auto* top = new QHBoxLayout;
   top->addWidget(heading_, 1);
   const auto button = [&](const QString& title, const QString& tip, auto run) {
-    auto* one = new QPushButton(title);
+    auto* one = new QToolButton;
+    one->setText(title);
     one->setToolTip(tip);
     one->setFocusPolicy(Qt::TabFocus);
-    connect(one, &QPushButton::clicked, this, run);
-    top->addWidget(one);
+    connect(one, &QToolButton::clicked, this, run);
+    top->addWidget(one, 0, Qt::AlignTop);
   };
   button("Show all", "Back from a zoom (double click)", [this] { show_all(), plot_->replot(); });
   button("Copy", "The picture and its numbers, to the clipboard", [this] { copy(); });
@@ -48,6 +58,7 @@ PlotPanel::PlotPanel(QWidget* parent) : QWidget(parent) {
   plot_->setMinimumSize(240, 180);
   plot_->setInteractions(QCP::iRangeDrag | QCP::iRangeZoom);
   plot_->setMouseTracking(true);
+  plot_->axisRect()->setMinimumMargins(QMargins(15, 15, 24, 15));  // half of the last tick's text
   plot_->installEventFilter(this);
   across_ = new QCPItemStraightLine(plot_);
   up_ = new QCPItemStraightLine(plot_);
@@ -60,6 +71,7 @@ PlotPanel::PlotPanel(QWidget* parent) : QWidget(parent) {
   notes_ = new QLabel;
   notes_->setObjectName("notes");
   notes_->setWordWrap(true);
+  notes_->setAlignment(Qt::AlignLeft | Qt::AlignTop);
   notes_->setTextInteractionFlags(Qt::TextSelectableByMouse);
 
   auto* layout = new QVBoxLayout(this);
@@ -68,6 +80,22 @@ PlotPanel::PlotPanel(QWidget* parent) : QWidget(parent) {
   layout->addWidget(values_);
   layout->addWidget(notes_);
   apply_colours();
+}
+
+void PlotPanel::align(PlotPanel* other) {
+  const auto height = [](const QLabel& label) {
+    const QRect room(0, 0, std::max(label.width(), 1), kTall);
+    return label.fontMetrics().boundingRect(room, Qt::TextWordWrap, label.text()).height();
+  };
+  for (QLabel* PlotPanel::*words : {&PlotPanel::heading_, &PlotPanel::notes_}) {
+    const int both = other ? std::max(height(*(this->*words)), height(*(other->*words))) : 0;
+    for (PlotPanel* panel : {this, other})
+      if (panel) (panel->*words)->setMinimumHeight(both);
+  }
+  // Room for the values, so that the plot stays where it is while the pointer moves.
+  constexpr int kLinesBeside = 3;
+  for (PlotPanel* panel : {this, other})
+    if (panel) panel->values_->setMinimumHeight(values_->fontMetrics().lineSpacing() * (other ? kLinesBeside : 1) + 2);
 }
 
 void PlotPanel::set_heading(const QString& heading) { heading_->setText(heading); }
@@ -133,7 +161,46 @@ bool PlotPanel::eventFilter(QObject* object, QEvent* event) {
   return false;
 }
 
-QImage PlotPanel::picture() { return plot_->toPixmap(plot_->width(), plot_->height(), 2).toImage(); }
+// Heading above and notes below the plot, as on the screen: a picture is read without the window.
+void PlotPanel::paint(QCPPainter* painter, const QPixmap* plot) {
+  const Colours c = colours(palette());
+  const auto words = [&](const QLabel& label, int top) {
+    painter->setFont(label.font());
+    painter->setPen(c.text);
+    painter->drawText(QRect(kMargin, top, plot_->width() - 2 * kMargin, kTall), Qt::TextWordWrap, label.text());
+  };
+  painter->fillRect(QRect(QPoint(), picture_size()), c.base);
+  const int top = words_height(*heading_);
+  words(*heading_, kMargin);
+  words(*notes_, top + plot_->height());
+  painter->translate(0, top);
+  if (plot)
+    painter->drawPixmap(QRect(QPoint(), plot_->size()), *plot);
+  else
+    plot_->toPainter(painter, plot_->width(), plot_->height());
+}
+
+int PlotPanel::words_height(const QLabel& label) const {
+  if (label.text().isEmpty()) return 0;
+  const QRect room(0, 0, plot_->width() - 2 * kMargin, kTall);
+  return QFontMetrics(label.font()).boundingRect(room, Qt::TextWordWrap, label.text()).height() + 2 * kMargin;
+}
+
+QSize PlotPanel::picture_size() const {
+  return {plot_->width(), words_height(*heading_) + plot_->height() + words_height(*notes_)};
+}
+
+QImage PlotPanel::picture() {
+  constexpr double kScale = 2;
+  QImage image(picture_size() * kScale, QImage::Format_RGB32);
+  image.setDevicePixelRatio(kScale);
+  const QPixmap plot = plot_->toPixmap(plot_->width(), plot_->height(), kScale);
+  QCPPainter painter(&image);
+  paint(&painter, &plot);
+  painter.end();
+  image.setDevicePixelRatio(1);
+  return image;
+}
 
 QString PlotPanel::save(const QString& path) {
   if (path.endsWith(".csv", Qt::CaseInsensitive)) {
@@ -147,13 +214,13 @@ QString PlotPanel::save(const QString& path) {
     if (!file.open(QIODevice::WriteOnly)) return path + ": " + file.errorString();
     QSvgGenerator generator;
     generator.setOutputDevice(&file);
-    generator.setSize(plot_->size());
-    generator.setViewBox(QRect(QPoint(), plot_->size()));
+    generator.setSize(picture_size());
+    generator.setViewBox(QRect(QPoint(), picture_size()));
     generator.setTitle(heading_->text());
     generator.setDescription(notes_->text());
     QCPPainter painter;
     painter.begin(&generator);
-    plot_->toPainter(&painter, plot_->width(), plot_->height());
+    paint(&painter, nullptr);
     painter.end();
     return {};
   }

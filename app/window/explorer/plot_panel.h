@@ -37,6 +37,7 @@ class PlotPanel : public QWidget {
   // Writes what is shown; the ending chooses the kind. Returns why it failed, or nothing.
   QString save(const QString& path);
   QImage picture();
+  void align(PlotPanel* other);  // words as tall as the other's, so that two plots side by side are; null: as they are
   virtual QString csv_text() const = 0;
   virtual QString file_name() const = 0;  // without ending
 
@@ -54,6 +55,9 @@ class PlotPanel : public QWidget {
   bool eventFilter(QObject* object, QEvent* event) override;
 
  private:
+  void paint(QCPPainter* painter, const QPixmap* plot);  // null: the plot is drawn anew
+  int words_height(const QLabel& label) const;
+  QSize picture_size() const;
   void copy();
   void choose_file();
 

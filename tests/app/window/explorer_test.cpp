@@ -14,8 +14,10 @@
 #include "app/window/explorer/chart_view.h"
 #include "app/window/explorer/explorer_controls.h"
 #include "app/window/explorer/explorer_window.h"
+#include "app/window/explorer/measured_cells.h"
 #include "engine/attention/closed_form.h"
 #include "engine/files/session_file.h"
+#include "tests/app/window/gpu_report.h"
 #include "tests/app/window/harness.h"
 #include "tests/measured_points.h"
 
@@ -32,6 +34,7 @@ class ExplorerTest : public WindowTest {
   bool shown() {
     return wait_until([this] { return explorer().isVisible() && explorer().idle(); });
   }
+  QString notes() { return explorer().map()->findChild<QLabel*>("notes")->text(); }
   const MapData& map() { return explorer().map()->data(); }
   template <class Widget>
   Widget* control(const char* name) {
@@ -73,9 +76,10 @@ TEST_F(ExplorerTest, TheMapHoldsTheClosedFormsOfTheSteppersProblem) {
     EXPECT_EQ(map().map.at(row, col),
               static_cast<double>(closed_form(shape, document().problem()->mask, recipe).elements.total().total()));
   }
-  ASSERT_TRUE(map().stepper);
-  EXPECT_EQ(map().stepper->Br, document().recipe().Br);
-  EXPECT_EQ(map().stepper->Bc, document().recipe().Bc);
+  EXPECT_TRUE(map().stepped());
+  EXPECT_EQ(map().stepper, document().recipe());
+  EXPECT_TRUE(notes().contains("Ring: the stepper's recipe, 128 x 64.")) << notes().toStdString();
+  EXPECT_FALSE(explorer().formula_map()->isVisible());
 }
 
 TEST_F(ExplorerTest, AClickOpensThatRecipeInTheStepper) {
@@ -91,7 +95,8 @@ TEST_F(ExplorerTest, AClickOpensThatRecipeInTheStepper) {
   EXPECT_EQ(document().recipe().Br, clicked->Br);
   EXPECT_EQ(document().recipe().Bc, clicked->Bc);
   ASSERT_TRUE(shown());
-  EXPECT_EQ(map().stepper->Br, clicked->Br);
+  EXPECT_EQ(map().stepper.Br, clicked->Br);
+  EXPECT_EQ(map().stepper.Bc, clicked->Bc);
   document().undo();
   ASSERT_TRUE(settle());
 }
@@ -108,7 +113,8 @@ TEST_F(ExplorerTest, WhatIsChangedHereIsExploredAndTheStepperKeepsItsOwn) {
   EXPECT_TRUE(map().problem->mask.none());
   choose("order", 1);
   EXPECT_EQ(map().recipe.algorithm, Algorithm::flash1);
-  EXPECT_FALSE(map().stepper);  // it steps flash2
+  EXPECT_FALSE(map().stepped());  // it steps flash2
+  EXPECT_TRUE(notes().contains("The stepper steps flash2")) << notes().toStdString();
   EXPECT_EQ(document().recipe(), recipe);
   EXPECT_EQ(document().problem()->shape().Nq, 1024);
   control<QSlider>("N slider")->setValue(8 * 13);
@@ -131,6 +137,8 @@ TEST_F(ExplorerTest, OnlyADeviceMakesCellsInfeasible) {
   };
   const auto before = broken();
   EXPECT_GT(before, 0);
+  EXPECT_TRUE(notes().contains("Hatched: does not fit T4, more than 64 KiB of shared memory a block"))
+      << notes().toStdString();
   auto* shared = control<QDoubleSpinBox>("shared");
   shared->selectAll();
   QTest::keyClicks(shared, "227");
@@ -138,6 +146,32 @@ TEST_F(ExplorerTest, OnlyADeviceMakesCellsInfeasible) {
   ASSERT_TRUE(shown());
   EXPECT_EQ(map().device->name, "T4, what-if");
   EXPECT_LT(broken(), before);
+}
+
+TEST_F(ExplorerTest, ADeviceOfOnesOwnHasTheFiguresThatAreEntered) {
+  open();
+  choose("device", 13);
+  ASSERT_TRUE(map().device);
+  EXPECT_EQ(map().device->name, "custom");
+  EXPECT_TRUE(std::all_of(map().map.limits.begin(), map().map.limits.end(), [](Limit l) { return l == Limit::none; }));
+  go_to("Roofline");
+  EXPECT_TRUE(chart().series.empty());
+  const auto enter = [this](const char* box, const char* figure) {
+    auto* spin = control<QDoubleSpinBox>(box);
+    spin->selectAll();
+    QTest::keyClicks(spin, figure);
+    QTest::keyClick(spin, Qt::Key_Return);
+    ASSERT_TRUE(shown());
+  };
+  choose("type", 3);
+  enter("bandwidth", "2000");
+  enter("peak", "300");
+  ASSERT_FALSE(chart().marks.empty());
+  EXPECT_EQ(chart().marks.at(0).at, 150);
+  go_to("Map");
+  enter("shared", "48");
+  EXPECT_TRUE(std::any_of(map().map.limits.begin(), map().map.limits.end(), [](Limit l) { return l != Limit::none; }));
+  EXPECT_EQ((*map().device)[Quantity::bandwidth]->source, "entered");
 }
 
 TEST_F(ExplorerTest, EveryChartIsDrawnAndExported) {
@@ -158,6 +192,8 @@ TEST_F(ExplorerTest, EveryChartIsDrawnAndExported) {
   }
   go_to("M");
   EXPECT_EQ(chart().marks.at(0).at, 12289);
+  auto* view = static_cast<ChartView*>(explorer().tabs()->currentWidget());
+  EXPECT_FALSE(view->plot()->axisRect()->rect().intersects(view->plot()->legend->rect()));  // it hides no data
   choose("units", 1);
   EXPECT_EQ(chart().y.unit, ChartUnit::bytes);
 }
@@ -168,7 +204,8 @@ TEST_F(ExplorerTest, AdviceOpensInTheStepper) {
   auto* table = explorer().findChild<QTableWidget*>("advice");
   ASSERT_GE(table->rowCount(), 5);
   EXPECT_EQ(table->item(0, 0)->text(), "best");
-  EXPECT_FALSE(table->item(0, 6)->text().isEmpty());
+  EXPECT_FALSE(table->item(0, 7)->text().isEmpty());
+  EXPECT_EQ(table->item(0, 4)->text(), "not measured");
   emit table->cellDoubleClicked(0, 0);
   ASSERT_TRUE(settle());
   EXPECT_EQ(document().recipe().Br, table->item(0, 1)->text().toLongLong());
@@ -212,6 +249,7 @@ class MeasuredTest : public ExplorerTest {
   void measure_with_the_stand_in() {
     MeasureOptions options;
     options.program = FLASHSCOPE_TEST_CHILD;
+    options.silence = std::chrono::seconds(1);  // some of its points never end
     options.cache = folder_.filePath("cache").toStdString();
     explorer().measure_on(measured_on_h200(), options);
   }
@@ -249,6 +287,42 @@ TEST_F(MeasuredTest, ASessionsPointsAreAMapOfTheirOwn) {
   QApplication::sendEvent(plot, &move);
   auto* values = explorer().map()->findChild<QLabel*>("values");
   EXPECT_TRUE(values->text().contains("327,680 bytes of shared memory")) << values->text().toStdString();
+  // A point's own colour on the picture is that of its figure.
+  choose("colour", kGaugeRow + static_cast<int>(Gauge::seconds));
+  const auto blocks_of = [&](const MeasuredPoint& point) {
+    return at(static_cast<double>(point.recipe.Br), static_cast<double>(point.recipe.Bc));
+  };
+  plot->replot();
+  const QImage picture = plot->toPixmap(plot->width(), plot->height(), 1).toImage();
+  double least = 1, most = 0;
+  for (const MeasuredPoint& point : points)
+    if (point.gpu) least = std::min(least, point.gpu->median), most = std::max(most, point.gpu->median);
+  QCPColorGradient gradient = viridis();
+  for (const MeasuredPoint& point : points) {
+    if (!point.gpu) continue;
+    const QPoint beside = blocks_of(point).toPoint() + QPoint(-7, 0);  // the dot itself is white
+    const QColor wanted = QColor::fromRgb(gradient.color(point.gpu->median, {least, most}, true));
+    const QColor drawn = picture.pixelColor(beside);
+    if (point.recipe.Br == 128 && point.recipe.Bc == 64) continue;  // below the stepper's ring and the star
+    EXPECT_LE(std::abs(wanted.red() - drawn.red()) + std::abs(wanted.green() - drawn.green()) +
+                  std::abs(wanted.blue() - drawn.blue()),
+              6)
+        << point.recipe.Br << " x " << point.recipe.Bc;
+  }
+
+  // The formula's map stands beside it, in the same plane and by the same scale of colours.
+  choose("colour", kGaugeRow + static_cast<int>(Gauge::l2_sm));
+  EXPECT_TRUE(explorer().formula_map()->isVisible());
+  const MapData& formula = explorer().formula_map()->data();
+  EXPECT_FALSE(formula.gauge);
+  EXPECT_EQ(formula.selection.measure, Measure::bytes);
+  EXPECT_EQ(formula.Br, map().Br);
+  EXPECT_EQ(formula.Bc, map().Bc);
+  ASSERT_TRUE(map().colours);
+  EXPECT_EQ(formula.colours, map().colours);
+  EXPECT_TRUE(
+      wait_until([&] { return explorer().formula_map()->plot()->height() == explorer().map()->plot()->height(); }));
+
   const QString csv = explorer().map()->csv_text();
   EXPECT_TRUE(csv.contains("measured on NVIDIA H200")) << csv.toStdString();
   EXPECT_TRUE(csv.contains(",553914368,")) << csv.toStdString();  // 128 x 64, L2-SM
@@ -296,7 +370,84 @@ TEST_F(MeasuredTest, PointsStandOnTheCurvesTheRooflineAndTheAdvice) {
   const int last = table->rowCount() - 1;
   EXPECT_EQ(table->item(last - 1, 0)->text(), "measured best");
   EXPECT_EQ(table->item(last - 1, 1)->text(), "128");
-  EXPECT_TRUE(table->item(last, 6)->text().contains("more L2-SM traffic"));
+  EXPECT_TRUE(table->item(last, 7)->text().contains("more L2-SM traffic"));
+}
+
+TEST_F(MeasuredTest, ASessionOfSweepsOpensWhereItsPointsAre) {
+  std::vector<MeasuredPoint> points;
+  for (std::int64_t N = 1024; N <= 16384; N *= 2) {
+    MeasuredPoint asked = asked_point(kMeasured, 128, 64);
+    asked.shape.Nq = asked.shape.Nk = N;
+    points.push_back(measured_point(asked));
+  }
+  open_sweep(points);
+  ASSERT_TRUE(shown());  // by itself
+  EXPECT_EQ(explorer().tabs()->tabText(explorer().tabs()->currentIndex()), "N");
+  EXPECT_EQ(chart().y.unit, ChartUnit::bytes);
+  EXPECT_TRUE(std::any_of(chart().series.begin(), chart().series.end(),
+                          [](const ChartSeries& one) { return one.name == "flash2, 128 x 64: DRAM"; }));
+  EXPECT_TRUE(window_->message().contains("1 measured sweep")) << window_->message().toStdString();
+}
+
+TEST_F(MeasuredTest, SweepsOfAnOpenedSessionAreSavedWithIt) {
+  SessionFile session;
+  session.problem = random_problem({.Nq = 64, .Nk = 64, .d = 16, .dv = 16}, 3);
+  session.sweeps = {sweep_of({measured_point(asked_point(kMeasured, 128, 64))}),
+                    sweep_of({measured_point(asked_point(kMeasured, 64, 64))})};
+  session.sweeps[1].date = "2026-11-30T14:00:00Z";
+  const std::filesystem::path path = folder_.filePath("s.fscope").toStdString();
+  write_session(path, session);
+  start(path);
+  ASSERT_TRUE(wait_until([this] { return document().sweeps().size() == 2; }));
+  ASSERT_TRUE(settle());
+  Recipe recipe = document().recipe();
+  recipe.Br = 16;
+  window_->apply([recipe](Document& d) { d.set_recipe(recipe); });
+  ASSERT_TRUE(settle());
+  EXPECT_TRUE(document().modified());
+  trigger("file.save");  // Ctrl+S
+  ASSERT_TRUE(wait_until([&] { return !document().modified(); }));
+  const SessionFile saved = read_session(path);
+  EXPECT_EQ(saved.recipe.Br, 16);
+  ASSERT_EQ(saved.sweeps.size(), 2u);
+  for (std::size_t n = 0; n < 2; ++n) {
+    EXPECT_EQ(saved.sweeps[n].on, session.sweeps[n].on);
+    EXPECT_EQ(saved.sweeps[n].date, session.sweeps[n].date);
+    ASSERT_EQ(saved.sweeps[n].points.size(), 1u);
+    const MeasuredPoint &kept = saved.sweeps[n].points[0], &was = session.sweeps[n].points[0];
+    EXPECT_EQ(kept.recipe, was.recipe);
+    ASSERT_TRUE(kept.gpu && kept.gpu->measured);
+    EXPECT_EQ(kept.gpu->median, was.gpu->median);
+    EXPECT_EQ(kept.gpu->measured->l2_read, was.gpu->measured->l2_read);
+  }
+}
+
+TEST_F(MeasuredTest, TheRooflineHasEveryAlgorithmThatWasMeasured) {
+  const Shape shape{.heads = 2, .kv_heads = 2, .Nq = 128, .Nk = 128, .d = 32, .dv = 32, .type = DType::bfloat16};
+  MeasuredPoint flash1 = asked_point(shape, 32, 32);
+  flash1.recipe.algorithm = Algorithm::flash1;
+  MeasuredPoint slow = measured_point(asked_point(shape, 16, 16)), fast = measured_point(asked_point(shape, 112, 80));
+  open_sweep({measured_point(flash1), slow, fast});
+  const auto problem = random_problem(shape, 3);
+  window_->apply([&](Document& d) { d.set_problem(problem); });
+  ASSERT_TRUE(settle());
+  Recipe standard;
+  standard.algorithm = Algorithm::standard;
+  window_->apply([&](Document& d) { d.add_run(std::make_shared<Report>(gpu_report(*problem, standard)), problem); });
+  open();
+  control<QCheckBox>("follow")->setChecked(true);
+  go_to("Roofline");
+  const auto x_of = [this](const std::string& name) {
+    for (const ChartSeries& one : chart().series)
+      if (one.name == name) return one.origin == "measured" ? one.x.at(0) : -1.0;
+    ADD_FAILURE() << name;
+    return std::nan("");
+  };
+  const double flops = 4.0 * 128 * 128 * 32 * 2;
+  EXPECT_DOUBLE_EQ(x_of("standard, DRAM's bytes"), flops / (25'206'016.0 + 8'390'000.0));
+  EXPECT_DOUBLE_EQ(x_of("flash2, 112 x 80, L2-SM's bytes"),  // the fastest: the stepper's is not among the points
+                   flops / (fast.gpu->measured->l2_read + fast.gpu->measured->l2_written));
+  x_of("flash1, 32 x 32, DRAM's bytes");
 }
 
 TEST_F(MeasuredTest, APlaneIsMeasuredPausedAndSaved) {
@@ -339,7 +490,8 @@ TEST_F(MeasuredTest, WithoutAGpuItSaysWhy) {
   ASSERT_TRUE(wait_until(
       [this] { return button("measure")->isEnabled() || button("measure")->toolTip() != "looking for a GPU"; }));
   if (button("measure")->isEnabled()) GTEST_SKIP() << "there is one";
-  EXPECT_TRUE(explorer().findChild<QLabel*>("measuring")->toolTip().contains("GPU"));
+  EXPECT_TRUE(button("measure")->toolTip().contains("NVIDIA")) << button("measure")->toolTip().toStdString();
+  EXPECT_EQ(explorer().findChild<QLabel*>("measuring")->toolTip(), button("measure")->toolTip());
 }
 
 TEST_F(ExplorerTest, AClickTakesTheExploredProblemToo) {
