@@ -5,11 +5,14 @@
 #include <QComboBox>
 #include <QFile>
 #include <QLabel>
+#include <QMimeData>
 #include <QPushButton>
 #include <QSlider>
 #include <QSpinBox>
 #include <QTabWidget>
 #include <QTableWidget>
+#include <QToolButton>
+#include <QWheelEvent>
 
 #include "app/window/explorer/chart_view.h"
 #include "app/window/explorer/explorer_controls.h"
@@ -196,6 +199,33 @@ TEST_F(ExplorerTest, EveryChartIsDrawnAndExported) {
   EXPECT_FALSE(view->plot()->axisRect()->rect().intersects(view->plot()->legend->rect()));  // it hides no data
   choose("units", 1);
   EXPECT_EQ(chart().y.unit, ChartUnit::bytes);
+}
+
+TEST_F(ExplorerTest, AChartIsReadZoomedAndCopied) {
+  open();
+  type("N", "4096");
+  go_to("M");
+  auto* view = static_cast<ChartView*>(explorer().tabs()->currentWidget());
+  QCustomPlot* plot = view->plot();
+  plot->replot();
+  const QPointF at(plot->xAxis->coordToPixel(50000), plot->yAxis->range().center());
+  const QPointF middle(at.x(), plot->axisRect()->center().y());
+  QMouseEvent move(QEvent::MouseMove, middle, plot->mapToGlobal(middle), Qt::NoButton, Qt::NoButton, {});
+  QApplication::sendEvent(plot, &move);
+  const QString values = view->findChild<QLabel*>("values")->text();
+  EXPECT_TRUE(values.contains("flash1, paper's rule") && values.contains("[formula]")) << values.toStdString();
+  const QCPRange whole = plot->xAxis->range();
+  QWheelEvent wheel(middle, plot->mapToGlobal(middle), {}, {0, 120}, Qt::NoButton, {}, Qt::NoScrollPhase, false);
+  QApplication::sendEvent(plot, &wheel);
+  EXPECT_LT(plot->xAxis->range().upper / plot->xAxis->range().lower, whole.upper / whole.lower);
+  QTest::mouseDClick(plot, Qt::LeftButton, {}, middle.toPoint());
+  EXPECT_EQ(plot->xAxis->range(), whole);
+  for (auto* one : view->findChildren<QToolButton*>())
+    if (one->text() == "Copy") one->click();
+  const QMimeData* copied = QApplication::clipboard()->mimeData();
+  EXPECT_TRUE(copied->hasImage());
+  EXPECT_EQ(copied->text(), view->csv_text());
+  EXPECT_GT(view->picture().height(), 2 * plot->height());  // heading and notes too
 }
 
 TEST_F(ExplorerTest, AdviceOpensInTheStepper) {
