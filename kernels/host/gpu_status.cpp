@@ -21,7 +21,8 @@ std::string architecture_of(int major, int minor) {
 std::string no_device(cudaError_t error) {
   switch (error) {
     case cudaErrorInsufficientDriver:
-      return "no usable NVIDIA driver: none is installed, or it is older than this CUDA; install driver 570 or newer";
+      return "no usable NVIDIA driver: none is installed, or it is older than this CUDA; install " +
+             needed_driver(CUDART_VERSION);
     case cudaErrorNoDevice:
       return "no NVIDIA GPU: the driver finds none; check nvidia-smi, CUDA_VISIBLE_DEVICES, and the container's "
              "devices";

@@ -13,7 +13,7 @@
 namespace flashscope::gpu {
 
 // Opened by its name as the loader finds it, else from the toolkit that the program was built with, or from the usual
-// place. Stays open. Throws Missing.
+// place; with $FLASHSCOPE_CUDA_LIBRARIES set from that folder alone. Stays open. Throws Missing.
 class SharedLibrary {
  public:
   SharedLibrary(const char* what, std::initializer_list<const char*> names, const char* remedy, bool global = false);
@@ -42,7 +42,11 @@ struct Nvrtc {
   decltype(&nvrtcGetCUBIN) get_cubin;
   std::string version_text;  // "13.0"
 };
-const Nvrtc& nvrtc();  // throws Missing
+const Nvrtc& nvrtc();  // throws Missing, also where it is older than 12.8
+
+// What to install where the driver is too old for the CUDA runtime that is built in (CUDART_VERSION): "driver 580 or
+// newer".
+std::string needed_driver(int runtime_version);
 
 // cuBLAS, for the matrix products of standard attention.
 struct Cublas {
@@ -57,6 +61,8 @@ struct Cublas {
                                          void* C, cudaDataType, int ldc, long long C_stride, int batch,
                                          cublasComputeType_t, cublasGemmAlgo_t);
   decltype(&cublasGetStatusString) get_status_string;
+  decltype(&cublasGetProperty) get_property;
+  std::string version_text;  // "13.0.2"
 };
 const Cublas& cublas();  // throws Missing
 
