@@ -106,9 +106,9 @@ class Listener {
 
   void operator()(const std::string& line) {
     const auto said = nlohmann::ordered_json::parse(line, nullptr, false);
+    if (said.is_object() && said.contains("error")) rethrow(said["error"]);
     try {
       if (!said.is_object()) throw InputError("a line", shown(line), "a JSON object");
-      if (said.contains("error")) rethrow(said["error"]);
       if (said.contains("begin")) told_.begun = number(said["begin"]);
       if (said.contains("point")) answer(number(said["point"]), said.at("result"));
     } catch (const nlohmann::json::exception&) {
@@ -335,6 +335,8 @@ int serve_gpu_sweep(const std::filesystem::path& folder, const OpenPoints& open)
         try {
           one.point = one.measure();
         } catch (const InputError& error) {
+          one.point.failed = error.what();
+        } catch (const gpu::Missing& error) {  // a library that this point needs, and others do not
           one.point.failed = error.what();
         } catch (const std::exception& error) {
           one.point.failed = error.what(), lost = true;

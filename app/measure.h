@@ -38,8 +38,8 @@ std::string why_not_measurable(const MeasuredPoint& point);
 
 // `number` of `asked`; `cached`: it was on disk. Called from the thread of measure_points.
 using OnPoint = std::function<void(std::size_t number, const MeasuredPoint& point, bool cached)>;
-// Every point that is not done yet, those on disk first. Blocks. Throws Cancelled; gpu::Missing, gpu::GpuError where
-// nothing can be measured at all.
+// Every point that is not done yet, those on disk first. Blocks. Throws Cancelled; gpu::Missing, gpu::GpuError,
+// InputError where nothing can be measured at all.
 void measure_points(std::span<const MeasuredPoint> asked, const MeasuredOn& on, const MeasureOptions& options,
                     const std::stop_token& stop, const OnPoint& told);
 

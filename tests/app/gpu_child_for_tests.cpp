@@ -1,8 +1,10 @@
 // A child that does as the real one does, but on the CPU: for the tests of the parent, where there is no GPU.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include "app/gpu_child.h"
@@ -38,12 +40,15 @@ Report run(const Problem& problem, const Recipe& recipe, const gpu::GpuRunOption
 
 // Points of a sweep: figures made by hand, and faults by Br.
 PreparePoint open_points(const MeasureOptions&) {
+  if (const char* starts = std::getenv("FLASHSCOPE_TEST_STARTS"))
+    std::ofstream(starts, std::ios::app) << getpid() << '\n';
   return [](const MeasuredPoint& asked) -> std::function<MeasuredPoint()> {
     const std::int64_t Br = asked.recipe.Br;
     if (Br == 16) throw InputError("Br", "16", "a kernel");
     if (Br == 32) throw gpu::CompileError("flash2.cu(3): error: a \"quoted\" word");
     return [asked, Br] {
       if (Br == 48) throw InputError("run on the GPU", "300 registers a thread", "255 at most");
+      if (Br == 160) throw gpu::Missing("cuBLAS is missing: install it");
       if (Br == 80) throw gpu::GpuError("cudaLaunchKernel: an illegal memory access was encountered");
       if (Br == 96) raise(SIGSEGV);
       while (Br == 144) std::this_thread::sleep_for(std::chrono::seconds(1));

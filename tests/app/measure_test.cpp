@@ -19,6 +19,7 @@
 namespace flashscope {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class Measure : public ChildTest {
@@ -89,6 +90,20 @@ TEST_F(Measure, APointThatFailsHasItsReasonAndTheOthersGoOn) {
     EXPECT_FALSE(told.at(n).gpu);
     EXPECT_EQ(told.at(n).recipe, points[n].recipe);
   }
+}
+
+// cuBLAS is not there: only standard attention's points say so, and the process that said it goes on.
+TEST_F(Measure, AMissingLibraryIsItsPointsOwnAndNoLostDevice) {
+  const std::filesystem::path starts = folder_ / "starts";
+  setenv("FLASHSCOPE_TEST_STARTS", starts.c_str(), 1);
+  const auto told = measure(asked({{160, 64}, {64, 64}, {160, 32}, {128, 64}, {160, 16}}));
+  unsetenv("FLASHSCOPE_TEST_STARTS");
+  for (const std::size_t n : {0, 2, 4}) EXPECT_EQ(told.at(n).failed, "cuBLAS is missing: install it");
+  for (const std::size_t n : {1, 3}) EXPECT_TRUE(told.at(n).gpu) << told.at(n).failed;
+  std::ifstream file(starts);
+  std::vector<std::string> processes;
+  for (std::string line; std::getline(file, line);) processes.push_back(line);
+  EXPECT_EQ(processes.size(), 1u);
 }
 
 TEST_F(Measure, APointThatNeverEndsIsGivenUp) {
@@ -176,6 +191,8 @@ TEST_F(Measure, AChildThatDoesNotSpeakIsOneMessage) {
       return std::string(error.what());
     } catch (const gpu::Missing& error) {
       return "missing: " + std::string(error.what());
+    } catch (const InputError& error) {
+      return "input: " + std::string(error.what());
     }
     return std::string("no error");
   };
@@ -187,6 +204,9 @@ TEST_F(Measure, AChildThatDoesNotSpeakIsOneMessage) {
   EXPECT_THAT(message("exec cat /dev/zero"), HasSubstr("where an answer is expected"));
   EXPECT_THAT(message("echo '{\"error\": {\"kind\": \"missing\", \"what\": \"no GPU: buy one\"}}'; exit 4"),
               HasSubstr("missing: no GPU: buy one"));
+  EXPECT_THAT(message("echo '{\"error\": {\"kind\": \"input\", \"where\": \"--gpu\", \"found\": \"7\", \"expected\": "
+                      "\"one of 0\"}}'; exit 4"),
+              AllOf(HasSubstr("input: "), HasSubstr("--gpu"), HasSubstr("one of 0")));
 }
 
 }  // namespace
