@@ -51,18 +51,29 @@ MeasureOptions options_from(const Json& json) {
 
 // ---- the points on disk
 
+// What the device lets a kernel take, which decides how it is launched; an A100's where there is no such device.
+gpu::DeviceLimits limits_of(int device) {
+  for (const gpu::GpuDevice& found : gpu_status().devices)
+    if (found.index == device) return found.limits;
+  return {};
+}
+
 // Everything that a figure depends on. The method's number goes up when points are measured in another way.
-std::string key_of(const MeasuredPoint& point, const MeasuredOn& on, const MeasureOptions& options) {
+std::string key_of(const MeasuredPoint& point, const MeasuredOn& on, const MeasureOptions& options,
+                   [[maybe_unused]] const gpu::DeviceLimits& limits) {
   constexpr int kMethod = 1;
+  std::string launch;
+#ifdef FLASHSCOPE_GPU
+  launch = gpu::launch_text(point, options.kernel, limits);
+#endif
   MeasuredPoint plain = point;
   plain.recipe.sram.reset();  // where Br and Bc come from does not matter
   plain.kernel.clear(), plain.date.clear();
   Json asked = json_of(options);
   asked.erase("device");  // by its name
-  return Json{{"method", kMethod},
-              {"on", {on.device, on.architecture, on.driver, on.compiler, on.sources}},
-              {"options", asked},
-              {"point", files::point_to_json(plain)}}
+  return Json{{"method", kMethod}, {"program", FLASHSCOPE_VERSION},
+              {"launch", launch},  {"on", {on.device, on.architecture, on.driver, on.compiler, on.sources}},
+              {"options", asked},  {"point", files::point_to_json(plain)}}
       .dump();
 }
 std::filesystem::path file_of(const std::string& key, const MeasureOptions& options) {
@@ -201,6 +212,7 @@ void measure_points(std::span<const MeasuredPoint> asked, const MeasuredOn& on, 
                     const std::stop_token& stop, const OnPoint& told) {
   std::vector<std::string> keys(asked.size());
   std::vector<std::size_t> left;
+  const gpu::DeviceLimits limits = limits_of(options.device);
   const auto fail = [&](std::size_t n, std::string why) {
     MeasuredPoint point = asked[n];
     point.failed = std::move(why), point.date = date_now();
@@ -213,7 +225,7 @@ void measure_points(std::span<const MeasuredPoint> asked, const MeasuredOn& on, 
       fail(n, std::move(why));
       continue;
     }
-    keys[n] = key_of(asked[n], on, options);
+    keys[n] = key_of(asked[n], on, options, limits);
     if (std::optional<MeasuredPoint> known = read_point(keys[n], options)) {
       known->recipe = asked[n].recipe;
       told(n, *known, true);

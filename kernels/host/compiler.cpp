@@ -122,7 +122,7 @@ std::string toolchain() { return "NVRTC " + nvrtc().version_text; }
 
 std::string source_hash() {
   std::vector<std::string> parts;
-  for (const char* file : {"flash1.cu", "flash2_simple.cu", "flash2_mma.cu", "softmax.cu"})
+  for (const char* file : {"flash1.cu", "flash2_simple.cu", "flash2_mma.cu", "softmax.cu", "sweep.cu", "random.cu"})
     parts.push_back(source_text(file, {}));
   for (const char* file : kHeaders) parts.push_back(source_text(file, {}));
   return cache_name(parts);

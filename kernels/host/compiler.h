@@ -54,7 +54,7 @@ struct CompileOptions {
 // architecture: "sm_80". Throws Missing, CompileError.
 Compiled compile(const KernelCode& code, const std::string& architecture, const CompileOptions& options = {});
 
-// What a measurement depends on: "NVRTC 13.0" (throws Missing), and a hash of the attention kernels' text.
+// What a measurement depends on: "NVRTC 13.0" (throws Missing), and a hash of the text of all that it launches.
 std::string toolchain();
 std::string source_hash();
 

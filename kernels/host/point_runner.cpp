@@ -8,6 +8,7 @@
 
 #include "engine/error.h"
 #include "kernels/host/device_run.h"
+#include "kernels/host/libraries.h"
 #include "kernels/host/meters.h"
 
 namespace flashscope::gpu {
@@ -29,6 +30,11 @@ Problem without_values(const Shape& shape, const Mask& mask) {
   return problem;
 }
 
+LaunchPlan plan_of(const MeasuredPoint& asked, KernelChoice kernel, const DeviceLimits& limits) {
+  check(asked.recipe, asked.shape);
+  return plan_launch(without_values(asked.shape, asked.mask), asked.recipe, kernel, false, limits);
+}
+
 Kernel make_kernel(PointRunner::Prepared prepared, const GpuDevice& device) {
   Kernel kernel(std::move(prepared.plan), std::move(prepared.compiled));
   if (kernel.blocks_per_sm() > 0) return kernel;
@@ -43,6 +49,19 @@ Kernel make_kernel(PointRunner::Prepared prepared, const GpuDevice& device) {
 }
 
 }  // namespace
+
+std::string launch_text(const MeasuredPoint& asked, KernelChoice kernel, const DeviceLimits& limits) try {
+  const LaunchPlan plan = plan_of(asked, kernel, limits);
+  std::string text = fmt::format("{} {} threads {} blocks {} shared {} together {}", plan.code.file, plan.entry,
+                                 plan.threads, plan.blocks, plan.shared_bytes, plan.heads_together);
+  for (const auto& [name, value] : plan.code.constants) text += fmt::format(" {}={}", name, value);
+  if (asked.recipe.algorithm == Algorithm::standard) text += " cuBLAS " + cublas().version_text;
+  return text;
+} catch (const InputError& error) {
+  return error.what();
+} catch (const Missing& missing) {
+  return missing.what();
+}
 
 struct PointRunner::Impl {
   explicit Impl(const PointOptions& asked)
@@ -109,9 +128,7 @@ PointRunner::PointRunner(const PointOptions& options) : impl_(std::make_unique<I
 PointRunner::~PointRunner() = default;
 
 PointRunner::Prepared PointRunner::prepare(const MeasuredPoint& asked) const {
-  check(asked.recipe, asked.shape);
-  LaunchPlan plan = plan_launch(without_values(asked.shape, asked.mask), asked.recipe, impl_->options.kernel, false,
-                                impl_->device.limits);
+  LaunchPlan plan = plan_of(asked, impl_->options.kernel, impl_->device.limits);
   Compiled compiled = compile(plan.code, impl_->device.architecture);
   return {std::move(plan), std::move(compiled)};
 }

@@ -23,6 +23,10 @@ struct PointOptions {
   bool counters = true;  // where they cannot be read, the point says why
 };
 
+// How a point is launched, as text for comparison: entry, constants, threads, blocks, shared memory, heads that take
+// turns; with standard cuBLAS's version. Where no kernel does it, the reason. Needs no GPU.
+std::string launch_text(const MeasuredPoint& asked, KernelChoice kernel, const DeviceLimits& limits);
+
 class PointRunner {
  public:
   explicit PointRunner(const PointOptions& options);  // throws Missing, InputError (no such device)
@@ -37,7 +41,8 @@ class PointRunner {
   // Chooses the kernel and compiles it; touches no device, from any thread. Throws InputError (no kernel, does not
   // fit), CompileError.
   Prepared prepare(const MeasuredPoint& asked) const;
-  // `asked` with its figures; on one thread. Throws InputError (does not fit the device), GpuError.
+  // `asked` with its figures; on one thread. Throws InputError (does not fit the device), Missing
+  // (cuBLAS), GpuError.
   MeasuredPoint measure(const MeasuredPoint& asked, Prepared prepared);
 
  private:

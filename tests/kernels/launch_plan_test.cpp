@@ -5,11 +5,14 @@
 #include "engine/error.h"
 #include "kernels/host/gpu_runner.h"
 #include "kernels/host/launch_plan.h"
+#include "kernels/host/point_runner.h"
 
 namespace flashscope::gpu {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::shared_ptr<const Problem> problem(DType type, std::int64_t N, std::int64_t d, std::int64_t heads = 1) {
   return make_problem("zeros", make_tensor(type, heads, N, d), make_tensor(type, heads, N, d),
@@ -80,11 +83,35 @@ TEST(LaunchPlan, refuses_what_no_kernel_does) {
   EXPECT_THAT(refusal(*problem(DType::float32, 64, 64), flash2), HasSubstr("no-rescale"));
 }
 
+// What a measured point is kept under changes with everything that its launch has of its own.
+TEST(LaunchPlan, its_text_tells_launches_apart) {
+  MeasuredPoint point;
+  point.shape = {.heads = 16, .kv_heads = 16, .Nq = 4096, .Nk = 4096, .d = 64, .dv = 64, .type = DType::bfloat16};
+  point.mask.causal = Causal::top_left;
+  point.recipe = recipe(Algorithm::flash2, 128, 64);
+  const DeviceLimits h200{
+      .sms = 132, .shared_bytes_per_block = 227 << 10, .shared_bytes_per_sm = 228 << 10, .l2_bytes = 60 << 20};
+  const std::string text = launch_text(point, {}, h200);
+  EXPECT_THAT(text, AllOf(HasSubstr("flash2_mma"), HasSubstr(" WARPS=4"), HasSubstr(" STAGES=2"),
+                          HasSubstr(" MIN_BLOCKS=3"), HasSubstr(" together 16"), HasSubstr(" blocks 512 ")));
+  EXPECT_EQ(launch_text(point, {}, h200), text);
+  DeviceLimits other = h200;
+  other.shared_bytes_per_sm = 100 << 10;  // no third block an SM
+  EXPECT_THAT(launch_text(point, {}, other), HasSubstr(" MIN_BLOCKS=1"));
+  other = h200, other.l2_bytes = 4 << 20;
+  EXPECT_THAT(launch_text(point, {}, other), Not(HasSubstr(" together 16")));
+  EXPECT_THAT(launch_text(point, KernelChoice::simple, h200), HasSubstr("flash2_simple"));
+  point.recipe.Br = 7;
+  EXPECT_THAT(launch_text(point, KernelChoice::mma, h200), HasSubstr("multiples of 16"));
+  point.recipe = recipe(Algorithm::standard, 128, 64);
+  EXPECT_THAT(launch_text(point, {}, h200), HasSubstr("cuBLAS"));  // its version, or that it is missing
+}
+
 TEST(GpuStatus, each_missing_piece_is_one_line) {
   const GpuStatus status = gpu_status();
   EXPECT_TRUE(!status.devices.empty() || !status.missing.empty());
   for (const std::string& line : status.missing) {
-    EXPECT_THAT(line, ::testing::Not(HasSubstr("\n")));
+    EXPECT_THAT(line, Not(HasSubstr("\n")));
     EXPECT_GT(line.size(), 30u) << line;
   }
 }
