@@ -36,7 +36,6 @@ std::string why_apart(int device) {
 struct SharedBuffers::Impl {
   struct Resource {
     unsigned name = 0;
-    bool texture = false;
     cudaGraphicsResource_t handle = nullptr;  // null: not shared
   };
   int device;
@@ -74,17 +73,15 @@ struct SharedBuffers::Impl {
     }
   }
 
-  int add(unsigned name, bool texture) {
-    Resource resource{name, texture, nullptr};
+  int add(unsigned name) {
+    Resource resource{name, nullptr};
     if (reason.empty()) {
-      const unsigned flags = cudaGraphicsRegisterFlagsWriteDiscard;
-      const cudaError_t result = texture ? cudaGraphicsGLRegisterImage(&resource.handle, name, GL_TEXTURE_2D, flags)
-                                         : cudaGraphicsGLRegisterBuffer(&resource.handle, name, flags);
+      const cudaError_t result =
+          cudaGraphicsGLRegisterBuffer(&resource.handle, name, cudaGraphicsRegisterFlagsWriteDiscard);
       if (result != cudaSuccess) {
         cudaGetLastError();
         resource.handle = nullptr;
-        apart(fmt::format("CUDA does not take OpenGL's {} {} ({})", texture ? "texture" : "buffer", name,
-                          cudaGetErrorString(result)));
+        apart(fmt::format("CUDA does not take OpenGL's buffer {} ({})", name, cudaGetErrorString(result)));
       }
     }
     resources[next] = resource;
@@ -96,13 +93,6 @@ struct SharedBuffers::Impl {
     const DeviceArray& from = copy.from;
     auto width = static_cast<std::size_t>(from.cols * from.element_bytes),
          pitch = static_cast<std::size_t>(from.pitch * from.element_bytes), rows = static_cast<std::size_t>(from.rows);
-    if (to.texture) {
-      cudaArray_t array = nullptr;
-      FLASHSCOPE_CUDA(cudaGraphicsSubResourceGetMappedArray(&array, to.handle, 0, 0));
-      FLASHSCOPE_CUDA(
-          cudaMemcpy2DToArrayAsync(array, 0, 0, from.data, pitch, width, rows, cudaMemcpyDeviceToDevice, *stream));
-      return;
-    }
     if (width == pitch) width = pitch = width * std::exchange(rows, 1);  // one piece, not many rows
     void* pointer = nullptr;
     std::size_t size = 0;
@@ -145,8 +135,7 @@ struct SharedBuffers::Impl {
 SharedBuffers::SharedBuffers(int device) : impl_(std::make_unique<Impl>(device)) {}
 SharedBuffers::~SharedBuffers() = default;
 
-int SharedBuffers::add_buffer(unsigned name) { return impl_->add(name, false); }
-int SharedBuffers::add_texture(unsigned name) { return impl_->add(name, true); }
+int SharedBuffers::add_buffer(unsigned name) { return impl_->add(name); }
 void SharedBuffers::remove(int slot) {
   const auto found = impl_->resources.find(slot);
   if (found == impl_->resources.end()) return;

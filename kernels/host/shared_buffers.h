@@ -1,5 +1,5 @@
-// What OpenGL draws straight from the GPU that computed it: OpenGL buffers and textures, named by plain integers,
-// registered with CUDA and filled from arrays on the device, all mapped in one call a frame. Where OpenGL is not on
+// What OpenGL draws straight from the GPU that computed it: OpenGL buffers, named by plain integers, registered with
+// CUDA and filled from arrays on the device, all mapped in one call a frame. Where OpenGL is not on
 // that GPU the same arrays go through the host, and `status` says so and why.
 //
 // The OpenGL context must be current in every call, the destructor's included.
@@ -23,15 +23,13 @@ class SharedBuffers {
   SharedBuffers(const SharedBuffers&) = delete;
   SharedBuffers& operator=(const SharedBuffers&) = delete;
 
-  // An OpenGL buffer, or a 2-D texture whose texel is an array's element; the number that `update` takes. The storage
-  // must exist and stay as it is until `remove`.
+  // An OpenGL buffer; the number that `update` takes. The storage must exist and stay as it is until `remove`.
   int add_buffer(unsigned name);
-  int add_texture(unsigned name);
   void remove(int slot);
 
   struct Copy {
     int slot = 0;
-    DeviceArray from;  // into the buffer without gaps, or into the texture's first rows and columns
+    DeviceArray from;  // into the buffer without gaps
   };
   // Uploads one array that came through the host, with the caller's own OpenGL: data without gaps.
   using Upload = std::function<void(const Copy& copy, const void* data)>;
