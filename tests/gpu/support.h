@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 
 #include "engine/attention/cpu_runner.h"
 #include "kernels/host/gpu_runner.h"
@@ -21,10 +25,30 @@ class OnGpu : public ::testing::Test {
   }
 };
 
-// How many samples of a grid are drawn: FLASHSCOPE_GPU_SAMPLES, else all.
+// How many samples of a grid of `all` are drawn: FLASHSCOPE_GPU_SAMPLES, else all. Throws where that is no number above
+// 0: a grid of which nothing is drawn shows nothing.
 inline int sample_count(int all) {
   const char* text = std::getenv("FLASHSCOPE_GPU_SAMPLES");
-  return text ? std::min(all, std::atoi(text)) : all;
+  if (!text) return all;
+  const std::string_view digits = text;
+  int count = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  if (error != std::errc() || end != digits.data() + digits.size() || count < 1)
+    throw std::runtime_error("FLASHSCOPE_GPU_SAMPLES is \"" + std::string(digits) + "\", expected a number above 0");
+  return std::min(all, count);
+}
+
+// False where the counters may not be read by this user: the test is to be skipped then. Any other reason fails it.
+inline bool counters_may_be_read(const GpuFigures& gpu) {
+  if (gpu.measured) return true;
+  EXPECT_NE(gpu.not_measured.find("permission"), std::string::npos) << gpu.not_measured;
+  return false;
+}
+
+// What spilled registers may add to what the SMs write: the stores of a thread as the code stands, each at most once a
+// tile, or once a block outside the loop.
+inline double most_spilled(const GpuFigures& gpu, std::int64_t tiles) {
+  return static_cast<double>(gpu.spill_stores) * gpu.threads * static_cast<double>(tiles + gpu.blocks);
 }
 
 // Bytes that the kernel counted equal the ledger's, operand by operand.
