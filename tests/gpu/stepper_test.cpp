@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <thread>
 
 #include "engine/error.h"
 #include "engine/files/problem_file.h"
@@ -122,14 +123,37 @@ TEST_F(Stepping, a_long_row_block) {
       1e3 * seek, 1e3 * step, 1e3 * mapped, pieces, 1e3 * longest);
 }
 
+// Before the first launch, and between two of the ten that this seek is made of.
 TEST_F(Stepping, a_seek_can_be_cancelled_and_the_next_one_works) {
-  const auto problem = random_problem({1, 1, 64, 100000, 64, 64, DType::float32}, 3);
+  using Clock = std::chrono::steady_clock;
+  const auto problem = random_problem({1, 1, 1024, 100000, 128, 128, DType::float32}, 3);
   Recipe recipe;
+  recipe.Br = 1024, recipe.Bc = 64;
   GpuStepper stepper(problem, recipe);
-  std::stop_source stop;
-  stop.request_stop();
-  EXPECT_THROW(stepper.seek(stepper.schedule().steps(), stop.get_token()), Cancelled);
-  EXPECT_EQ(stepper.read(stepper.seek(9)).K, 9);
+  const std::int64_t last = stepper.schedule().steps(), near_begin = 9;
+  std::stop_source before;
+  before.request_stop();
+  EXPECT_THROW(stepper.seek(last, before.get_token()), Cancelled);
+  EXPECT_EQ(stepper.read(stepper.seek(near_begin)).K, near_begin);
+
+  const Clock::time_point begin = Clock::now();
+  const TraceState expected = stepper.read(stepper.seek(last));
+  const Clock::duration whole = Clock::now() - begin;
+  stepper.seek(near_begin);  // forgets what is folded
+  std::stop_source during;
+  Clock::time_point asked;
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(whole / 4);
+    asked = Clock::now();
+    during.request_stop();
+  });
+  EXPECT_FALSE(during.stop_requested());
+  EXPECT_THROW(stepper.seek(last, during.get_token()), Cancelled);
+  const Clock::time_point thrown = Clock::now();
+  stopper.join();
+  EXPECT_GT(thrown, asked);
+  EXPECT_LT(thrown - asked, whole / 2) << "it went on to the end";
+  expect_state(stepper.read(stepper.seek(last)), expected, 0, 0);
 }
 
 }  // namespace

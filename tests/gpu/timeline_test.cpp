@@ -1,6 +1,9 @@
 // What the kernels' blocks write down of themselves: every tile once, on an SM that exists, in an order that can be.
+#include <fmt/format.h>
+
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -20,6 +23,24 @@ class TimelineOnGpu : public OnGpu {
     std::set<int> used;
     for (const Timeline::Span& span : timeline.spans) used.insert(span.sm);
     return used.size();
+  }
+  // From the start of its first tile to the end of its last, for every row block of every head.
+  static std::vector<double> row_block_times(const Timeline& timeline, std::int64_t Tr) {
+    std::map<std::pair<std::int64_t, std::int64_t>, std::pair<std::int64_t, std::int64_t>> ends;
+    for (const Timeline::Span& span : timeline.spans) {
+      const auto [at, is_new] = ends.try_emplace({span.head, span.i}, span.start_ns, span.end_ns);
+      at->second = {std::min(at->second.first, span.start_ns), std::max(at->second.second, span.end_ns)};
+    }
+    std::vector<double> times(static_cast<std::size_t>(Tr), 0);  // summed over the heads
+    for (const auto& [block, end] : ends)
+      times[static_cast<std::size_t>(block.second)] += static_cast<double>(end.second - end.first);
+    return times;
+  }
+  // Of the last quarter of the row blocks to the first quarter.
+  static double last_to_first(const std::vector<double>& times) {
+    const auto quarter = static_cast<std::ptrdiff_t>(times.size() / 4);
+    return std::accumulate(times.end() - quarter, times.end(), 0.) /
+           std::accumulate(times.begin(), times.begin() + quarter, 0.);
   }
   static void expect_sound(const Report& report, const Problem& problem) {
     ASSERT_TRUE(report.gpu && report.gpu->timeline);
@@ -78,6 +99,37 @@ TEST_F(TimelineOnGpu, every_tile_once_and_flash1_idles) {
   const Report standard = run(*problem, recipe, KernelChoice::automatic);
   expect_sound(standard, *problem);
   EXPECT_EQ(standard.gpu->timeline->spans.size(), 8u * 1024);
+}
+
+// Under a causal mask row block i has i + 1 tiles: 7 times as many tiles in the last quarter as in the
+// first. Without a mask all have as many.
+TEST_F(TimelineOnGpu, causal_load_grows_with_the_row_block) {
+  Mask causal;
+  causal.causal = Causal::top_left;
+  const Shape shape{8, 8, 4096, 4096, 64, 64, DType::bfloat16};
+  for (const KernelChoice kernel : {KernelChoice::mma, KernelChoice::simple}) {
+    Recipe recipe;
+    recipe.Br = 64, recipe.Bc = 64;
+    const Report masked = run(*random_problem(shape, 1, {}, causal), recipe, kernel);
+    const Report whole = run(*random_problem(shape, 1), recipe, kernel);
+    SCOPED_TRACE(masked.kernel);
+    expect_sound(masked, *random_problem(shape, 1, {}, causal));
+    const std::vector<double> times = row_block_times(*masked.gpu->timeline, 64);
+    const double uneven = last_to_first(times), even = last_to_first(row_block_times(*whole.gpu->timeline, 64));
+    fmt::print("{}: last quarter of the row blocks to the first, causal {:.2f}, full {:.2f}\n", masked.kernel, uneven,
+               even);
+    EXPECT_GT(uneven, 3);
+    EXPECT_GT(even, 0.5);
+    EXPECT_LT(even, 2);
+    // And quarter by quarter.
+    for (std::size_t quarter = 1; quarter < 4; ++quarter) {
+      const auto sum = [&](std::size_t q) {
+        const auto first = times.begin() + static_cast<std::ptrdiff_t>(16 * q);
+        return std::accumulate(first, first + 16, 0.);
+      };
+      EXPECT_GT(sum(quarter), sum(quarter - 1)) << quarter;
+    }
+  }
 }
 
 }  // namespace
