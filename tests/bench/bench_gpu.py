@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Times flashscope's flash2 kernel and PyTorch's attention backends on one GPU in one run.
+"""Times flashscope's flash2 kernel and PyTorch's attention backends on one GPU in one run, then all of its kernels.
 
     bench_gpu.py PATH/TO/bench_gpu [--shapes 64:128:64 128:128:64] [--json FILE]
 
-bfloat16 forward, hidden size 2048, 16k tokens; TFLOP/s by the papers' convention, 4 N^2 d a head, halved for causal.
+bfloat16 forward, hidden size 2048, 16k tokens, and the ladder of kernels at 16 heads, N = 4096, d = 64; TFLOP/s by the
+papers' convention, 4 N^2 d a head, halved for causal.
 Every figure is the median of event-timed launches over inputs that take turns. Needs PyTorch with CUDA.
 """
 
@@ -85,6 +86,20 @@ def peers(d, n, causal):
     return row
 
 
+def ladder(program):
+    output = subprocess.run([program, "--ladder"], check=True, capture_output=True, text=True).stdout
+    rows = [json.loads(line) for line in output.splitlines()]
+    print("\n16 heads, N = 4096, d = 64, bfloat16\n")
+    print("| kernel | mask | Br x Bc | ms | spread | TFLOP/s |")
+    print("|---" * 6 + "|")
+    for row in rows:
+        mask = "causal" if row["causal"] else "full"
+        blocks = f"{row['br']} x {row['bc']}" if row["kernel"].startswith("flash") else "-"
+        times = f"{row['ms']:.3f} | {100 * row['spread']:.0f} %"
+        print(f"| {row['kernel']} | {mask} | {blocks} | {times} | {row['tflops']:.3g} |", flush=True)
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
@@ -111,9 +126,11 @@ def main():
     if ratios:
         mean = math.exp(statistics.fmean(math.log(x) for x in ratios))
         print(f"\nflashscope / FLASH, geometric mean of {len(ratios)}: {mean:.3f}")
+    steps = ladder(options.program)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"device": device, "date": date, "torch": torch.__version__, "rows": rows}, file, indent=1)
+            figures = {"device": device, "date": date, "torch": torch.__version__, "rows": rows, "ladder": steps}
+            json.dump(figures, file, indent=1)
 
 
 if __name__ == "__main__":
