@@ -27,29 +27,41 @@ KernelCode kernel(const std::string& file, std::map<std::string, int> constants)
   return {file, {constants.begin(), constants.end()}};
 }
 
+// Bytes a thread that a kernel is known to store, where its tiles fill the registers: as NVRTC 13.0 compiles it.
+struct Spills {
+  int sm_8x = 0, sm_90a = 0, sm_100 = 0, sm_120 = 0;
+  int on(const std::string& architecture) const {
+    return architecture == "sm_90a"   ? sm_90a
+           : architecture == "sm_100" ? sm_100
+           : architecture == "sm_120" ? sm_120
+                                      : sm_8x;
+  }
+};
+constexpr int kOtherCompiler = 32;  // that another NVRTC may store beside them
+
 // The menu: every kernel in its element types, with head dimensions, masks, guards and the count.
 struct Item {
   KernelCode code;
-  int spill_limit = 0;  // bytes a thread that this block size is known to store: its tiles fill the registers
+  Spills spills = {};
 };
 std::vector<Item> menu() {
   std::vector<Item> all;
-  const auto add = [&](const char* file, std::map<std::string, int> constants, int spill_limit = 0) {
-    all.push_back({kernel(file, std::move(constants)), spill_limit});
+  const auto add = [&](const char* file, std::map<std::string, int> constants, const Spills& spills = {}) {
+    all.push_back({kernel(file, std::move(constants)), spills});
   };
   for (const int type : {1, 2})
     for (const int band : {0, 1}) {
       add("flash2_mma.cu", {{"TYPE", type}, {"BAND", band}, {"BR", 128}});
-      add("flash2_mma.cu", {{"TYPE", type}, {"BAND", band}, {"BR", 128}, {"BC", 128}, {"STAGES", 1}}, 128);
-      add("flash2_mma.cu", {{"TYPE", type}, {"BAND", band}, {"BR", 128}, {"D", 128}, {"DV", 128}}, 128);
+      add("flash2_mma.cu", {{"TYPE", type}, {"BAND", band}, {"BR", 128}, {"BC", 128}, {"STAGES", 1}}, {8, 0, 16, 16});
+      add("flash2_mma.cu", {{"TYPE", type}, {"BAND", band}, {"BR", 128}, {"D", 128}, {"DV", 128}},
+          band ? Spills{20, 12, 48, 48} : Spills{20, 20, 44, 0});
     }
-  // Three blocks an SM, as a plan under a causal mask asks for: 168 registers a thread. None on sm_90a, 40 bytes on
-  // sm_100.
-  add("flash2_mma.cu", {{"BAND", 1}, {"BR", 128}, {"MIN_BLOCKS", 3}}, 48);
+  // Three blocks an SM, as a plan under a causal mask asks for: 168 registers a thread.
+  add("flash2_mma.cu", {{"BAND", 1}, {"BR", 128}, {"MIN_BLOCKS", 3}}, {16, 0, 40, 0});
   for (const int d : {32, 96, 128}) add("flash2_mma.cu", {{"D", d}, {"DV", d}, {"BAND", 1}});
   add("flash2_mma.cu", {{"D", 256}, {"DV", 256}, {"BC", 32}});
   add("flash2_mma.cu", {{"D", 64}, {"DV", 128}, {"COUNT", 1}});
-  add("flash2_mma.cu", {{"D", 128}, {"DV", 32}, {"KEEP", 1}, {"REVERSE", 1}, {"GUARD", 2}}, 32);
+  add("flash2_mma.cu", {{"D", 128}, {"DV", 32}, {"KEEP", 1}, {"REVERSE", 1}, {"GUARD", 2}}, {0, 0, 8, 0});
   add("flash2_mma.cu", {{"BR", 16}, {"BC", 16}, {"WARPS", 1}, {"BIAS", 1}, {"BAND", 1}, {"MASK_ADD", 1}, {"EMPTY", 1}});
   for (const int type : {0, 1, 2}) {
     add("flash2_simple.cu", {{"TYPE", type}, {"BAND", 1}});
@@ -73,10 +85,13 @@ std::vector<Item> menu() {
   add("flash1.cu", {{"TYPE", 0}, {"EACH", 0}, {"TIMELINE", 1}});
   add("softmax.cu", {{"TYPE", 2}, {"TIMELINE", 1}, {"ROW_FITS", 0}});
   add("flash2_mma.cu", {{"TIMELINE", 1}, {"BAND", 1}});
+  for (const char* file : {"flash2_mma.cu", "flash2_simple.cu", "flash1.cu"})
+    add(file, {{"SKIP_NONE", 1}, {"BAND", 1}, {"COUNT", 1}});
+  all.push_back({{"sweep.cu", {}}});
   for (const int type : {0, 1, 2}) all.push_back({{"random.cu", {{"TYPE", type}}}});
   // Their verbs are called, not inlined: what they save of their caller's registers counts as spilled.
   for (const char* file : {"tile_step.cu", "tile_stats.cu"})
-    for (const int in_double : {0, 1}) all.push_back({{file, {{"DOUBLE", in_double}}, false}, 256});
+    for (const int in_double : {0, 1}) all.push_back({{file, {{"DOUBLE", in_double}}, false}, {120, 108, 0, 86}});
   return all;
 }
 
@@ -96,13 +111,14 @@ TEST_P(KernelMenu, compiles_and_does_not_spill) {
   options.use_cache = false;
   const std::vector<Compiled> all = compile_all(jobs, 0, {}, {}, options);
   ASSERT_EQ(all.size(), items.size());
+  const int more = nvrtc().version_text == "13.0" ? 0 : kOtherCompiler;
   for (std::size_t n = 0; n < all.size(); ++n) {
     EXPECT_GT(all[n].cubin.size(), 1000u) << text(items[n].code);
     ASSERT_FALSE(all[n].entries.empty()) << text(items[n].code);
     for (const EntryFigures& entry : all[n].entries) {
       EXPECT_GT(entry.registers, 0) << text(items[n].code);
       EXPECT_LE(entry.registers, 255) << text(items[n].code);
-      EXPECT_LE(entry.spill_stores, items[n].spill_limit) << text(items[n].code);
+      EXPECT_LE(entry.spill_stores, items[n].spills.on(GetParam()) + more) << text(items[n].code);
     }
   }
 }
