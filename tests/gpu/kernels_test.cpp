@@ -173,6 +173,7 @@ class Grid : public OnGpu {
   static void check(Family family) {
     std::vector<Sample> samples;
     const int count = sample_count(kOfFamily[static_cast<int>(family)]);
+    samples.reserve(static_cast<std::size_t>(count));
     for (int number = 0; number < count; ++number) samples.push_back(draw(family, number));
     ASSERT_FALSE(samples.empty());
     const GpuDevice device = gpu_status().devices.front();
