@@ -7,8 +7,8 @@
 //      Q_i │ from -> start (m, l, O)  │ S  P     │   start: the state before the tile; m, l, O, alpha, ...: the state
 //          └──────────────────────────┴──────────┘   after the verb. One warp a row; rows know nothing of each other.
 //
-// Any algorithm, guard, order and mask of the engine, and the defects of its fold, in its own arithmetic: see step.cuh and
-// step_plan.cpp, which refuses the others. Constant: DOUBLE.
+// Any algorithm, guard, order and mask of the engine, and the defects of its fold, in its own arithmetic: see step.cuh
+// and step_plan.cpp, which refuses the others. Constant: DOUBLE.
 #include "step.cuh"
 
 namespace flashscope::gpu {
@@ -23,8 +23,9 @@ inline void step_row(const StepArguments& a, int r) {
 
   // Up to the tile: kept, so that a step further in the same tile starts from here.
   f.O = static_cast<Real*>(a.start_O) + static_cast<long long>(r) * dv;
-  f.start();
-  if (a.from_m) {
+  if (!a.from_m) {
+    f.start();
+  } else {  // `from` may be `start` itself: a thread reads only what it has written
     f.m = static_cast<const Real*>(a.from_m)[r], f.l = static_cast<const Real*>(a.from_l)[r];
     const Real* from = static_cast<const Real*>(a.from_O) + static_cast<long long>(r) * dv;
     for (int e = f.team.rank(); e < dv; e += Team::size) f.O[e] = from[e];

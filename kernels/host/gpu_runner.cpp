@@ -149,6 +149,7 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
   }
 
   if (options.measure) {
+    stage("counters", kCounters);
     int kinds = 0;  // of measurements, begun so far; there are four
     const auto on_pass = [&](const char* what, int done, int passes) {
       kinds += done == 1;

@@ -193,7 +193,8 @@ class Grid : public OnGpu {
       EXPECT_LE(report.error->max, report.error->tolerance)
           << "head " << report.error->worst_head << " row " << report.error->worst_row;
       expect_lse(*sample.problem, report);
-      if (sample.recipe.algorithm != Algorithm::standard) expect_counted(report);
+      if (sample.recipe.algorithm != Algorithm::standard)
+        expect_counted(report, moved_as_planes(*sample.problem, sample.recipe));
     }
   }
 };

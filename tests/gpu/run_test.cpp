@@ -142,7 +142,7 @@ TEST_F(RunOnGpu, WhatCannotFitIsRefusedBeforeItStarts) {
   const auto [out, code] =
       run("run --random 1 --n 1048576 --d 64 --dtype bfloat16 --algorithm standard --device cuda 2>&1");
   EXPECT_EQ(code, 2);
-  EXPECT_THAT(out, HasSubstr("4398184923136 of O, LSE, S and P"));
+  EXPECT_THAT(out, HasSubstr("4398184923136 bytes of outputs, running state, S and P"));
   const auto [simple, simple_code] = run("run --random 1 --n 64 --d 64 --kernel mma --device cuda 2>&1");
   EXPECT_EQ(simple_code, 2);
   EXPECT_THAT(simple, HasSubstr("tensor cores need float16 or bfloat16"));

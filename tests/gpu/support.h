@@ -7,9 +7,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "engine/attention/cpu_runner.h"
 #include "kernels/host/gpu_runner.h"
@@ -51,16 +53,30 @@ inline double most_spilled(const GpuFigures& gpu, std::int64_t tiles) {
   return static_cast<double>(gpu.spill_stores) * gpu.threads * static_cast<double>(tiles + gpu.blocks);
 }
 
+// What the ledger counts where the masks are as the kernels get them: rules as planes, a bias in float32.
+inline Traffic moved_as_planes(const Problem& problem, const Recipe& recipe) {
+  const Shape shape = problem.shape();
+  Mask mask = lowered(problem.mask, shape.heads, shape.Nq, shape.Nk);
+  if (mask.bias) {
+    auto bias = std::make_shared<Bias>(*mask.bias);
+    bias->element_bytes = sizeof(float);
+    mask.bias = std::move(bias);
+  }
+  return counted(Schedule(shape, mask, recipe)).bytes;
+}
+
 // Bytes that the kernel counted equal the ledger's, operand by operand.
-inline void expect_counted(const Report& report) {
+inline void expect_counted(const Report& report, const Traffic& ledger) {
   ASSERT_TRUE(report.gpu && report.gpu->counted);
   for (int n = 0; n < kOperands; ++n) {
     const auto operand = static_cast<Operand>(n);
-    const Moved found = (*report.gpu->counted)[operand], expected = report.traffic.bytes[operand];
+    const Moved found = (*report.gpu->counted)[operand], expected = ledger[operand];
     EXPECT_EQ(found.read, expected.read) << name(operand);
     EXPECT_EQ(found.written, expected.written) << name(operand);
   }
 }
+
+inline void expect_counted(const Report& report) { expect_counted(report, report.traffic.bytes); }
 
 // LSE against the reference. Standard attention keeps S in the problem's type: its scores, here up to about 8, are
 // rounded before they are summed.

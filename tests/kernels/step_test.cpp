@@ -28,9 +28,12 @@ struct OnHost {
   std::vector<Real> bias;
 };
 
-// The state after K steps, from the row block's beginning; or with its last folds in a launch of their own.
+// How many launches bring a row block to its state, and whether the second one goes on in the first one's memory.
+enum class Launches { one, two, two_in_place };
+
 template <class Real>
-TraceState step_on_host(const Problem& problem, const Schedule& schedule, std::int64_t K, bool in_two) {
+TraceState step_on_host(const Problem& problem, const Schedule& schedule, std::int64_t K, Launches launches) {
+  const bool in_two = launches != Launches::one;
   const OnHost<Real> on_host(problem, schedule.recipe());
   const StepPlan plan = plan_step(schedule, K);
   StepArguments a;
@@ -46,7 +49,7 @@ TraceState step_on_host(const Problem& problem, const Schedule& schedule, std::i
     const int first = in_two ? static_cast<int>(plan.folds) / 2 : 0;
     a.visits = visits.data(), a.folds = first;
     if (in_two) {
-      place_arrays(a, plan, problem.in_double(), before.data());
+      place_arrays(a, plan, problem.in_double(), launches == Launches::two_in_place ? memory.data() : before.data());
       for (int r = 0; r < a.rows; ++r) step_row<Real>(a, r);
       a.from_m = a.start_m, a.from_l = a.start_l, a.from_O = a.start_O;
     }
@@ -68,10 +71,10 @@ TEST(TileStep, every_state_is_the_engines) {
     const std::int64_t steps = trace.schedule().steps();
     for (int n = 0; n < 40 && !HasFailure(); ++n) {
       const std::int64_t K = n == 0 ? 0 : n == 1 ? steps : static_cast<std::int64_t>(random() % (steps + 1));
-      const bool in_two = n % 2 == 0;
+      const auto launches = static_cast<Launches>(n % 3);
       const TraceState found = sample.problem->in_double()
-                                   ? step_on_host<double>(*sample.problem, trace.schedule(), K, in_two)
-                                   : step_on_host<float>(*sample.problem, trace.schedule(), K, in_two);
+                                   ? step_on_host<double>(*sample.problem, trace.schedule(), K, launches)
+                                   : step_on_host<float>(*sample.problem, trace.schedule(), K, launches);
       expect_state(found, trace.seek(K), tolerance, tolerance);
     }
   }
