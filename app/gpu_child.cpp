@@ -87,7 +87,7 @@ void check_fits(const DeviceBytes& bytes, const gpu::GpuDevice& device) {
                    fmt::format("at most {} bytes, the memory of {}", device.memory_bytes, device.name));
 }
 
-bool reads_counters(std::string_view stage) { return stage.starts_with("counters"); }
+bool reads_counters(std::string_view stage) { return stage.starts_with(gpu::kReadsCounters); }
 
 Report run_in_child(const Problem& problem, const Recipe& recipe, const ChildRun& options, const std::stop_token& stop,
                     const Progress& progress, const std::function<void(const std::string&)>& on_stage) {

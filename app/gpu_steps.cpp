@@ -100,12 +100,13 @@ GpuSteps::Found GpuSteps::seek(const Plan& plan, std::int64_t K, const std::stop
   gpu::GpuWorker::Job job = [this, answer, stop, K, problem = plan.problem, recipe = plan.recipe,
                              generation = plan.generation](const std::stop_token&) {
     try {
+      impl_->wait_while_held(stop);
+      if (stop.stop_requested()) throw Cancelled();
       if (!impl_->stepper || impl_->generation != generation) {
         impl_->drop_map(), impl_->stepper.reset();  // its memory first
         impl_->stepper.emplace(problem, recipe, device_);
         impl_->generation = generation;
       }
-      impl_->wait_while_held(stop);
       if (stop.stop_requested()) throw Cancelled();
       auto arrays = std::make_shared<const gpu::DeviceState>(impl_->stepper->seek(K, stop));
       Found found{std::make_shared<const TraceState>(impl_->stepper->read(*arrays)), arrays,

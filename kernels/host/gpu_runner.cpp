@@ -149,11 +149,11 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
   }
 
   if (options.measure) {
-    stage("counters", kCounters);
+    stage(kReadsCounters, kCounters);
     int kinds = 0;  // of measurements, begun so far; there are four
     const auto on_pass = [&](const char* what, int done, int passes) {
       kinds += done == 1;
-      stage(fmt::format("counters, {}, pass {} of {}", what, done, passes),
+      stage(fmt::format("{}, {}, pass {} of {}", kReadsCounters, what, done, passes),
             kCounters + (kCounting - kCounters) * (kinds - 1 + static_cast<double>(done) / passes) / 4);
     };
     try {
