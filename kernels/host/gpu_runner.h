@@ -57,9 +57,9 @@ struct GpuRunOptions {
   Tuning tuning;
 };
 
-// What a run does now, for people, and the share of all of it that is done.
 // How the stages begin in which the hardware's counters are read.
 inline constexpr const char* kReadsCounters = "counters";
+// What a run does now, for people, and the share of all of it that is done.
 using OnStage = std::function<void(const std::string& stage, double done)>;
 
 // Throws InputError (no kernel for this recipe, does not fit), Missing, CompileError, GpuError, Cancelled.
