@@ -91,6 +91,19 @@ std::int64_t focus_row(const StageData& data, std::int64_t pointed_row) {
   return s.row0;
 }
 
+// "S[65, 64] + ALiBi = 0.107 + (-0.5) = -0.393": what bias and ALiBi make of a visible score.
+std::string changed_score(const StageData& data, std::int64_t r, std::int64_t c) {
+  const TraceState& s = *data.state;
+  const Mask& mask = data.schedule->mask();
+  const Shape& shape = data.schedule->shape();
+  const double now = s.S.at(r, c);
+  const double plus = added(mask, band(mask, shape.Nq, shape.Nk), s.head, s.row0 + r, s.col0 + c);
+  const bool alibi = !mask.rules.alibi.empty();
+  const char* what = mask.bias && alibi ? "bias + ALiBi" : alibi ? "ALiBi" : "bias";
+  return fmt::format("S[{}, {}] + {} = {} + ({}) = {}", s.row0 + r, s.col0 + c, what, number(now - plus), number(plus),
+                     number(now));
+}
+
 FormulaLine formula_line(const StageData& data, std::int64_t row, std::int64_t key) {
   FormulaLine line;
   if (!data.state || !data.problem || !data.schedule) return {{"Open a problem to step through it."}, false};
@@ -117,6 +130,14 @@ FormulaLine formula_line(const StageData& data, std::int64_t row, std::int64_t k
       for (std::int64_t k = 0; k < s.Q.cols; ++k) dot += s.Q.at(r, k) * s.K_tile.at(c, k);
       const double value = s.S.at(r, c);
       line.nan = std::isnan(value);
+      if (const double cap = data.schedule->mask().rules.softcap; cap != 0) {
+        say(fmt::format("S[{}, {}] = {} tanh(scale * Q[{}].K[{}] / {}) = {} tanh({} * {} / {}) = {}", row, s.col0 + c,
+                        number(cap), row, s.col0 + c, number(cap), number(cap), number(data.problem->scale),
+                        number(dot), number(cap), number(value)),
+            fmt::format("S = {} tanh({} * {} / {}) = {}", number(cap), number(data.problem->scale), number(dot),
+                        number(cap), number(value)));
+        break;
+      }
       say(fmt::format("S[{}, {}] = scale * Q[{}].K[{}] = {} * {} = {}", row, s.col0 + c, row, s.col0 + c,
                       number(data.problem->scale), number(dot), number(value)),
           fmt::format("S = {} * {} = {}", number(data.problem->scale), number(dot), number(value)));
@@ -131,7 +152,11 @@ FormulaLine formula_line(const StageData& data, std::int64_t row, std::int64_t k
       say(fmt::format("{} of {} keys{} masked, their scores: {}", masked, s.cols, of,
                       masked_scores(data.schedule->recipe())),
           fmt::format("{} of {} keys masked", masked, s.cols));
-      if (masked == 0) say(fmt::format("all {} keys{} are visible: nothing to mask", s.cols, of), "nothing to mask");
+      if (data.schedule->mask().adds() && scores.is_visible(r, c))
+        say(fmt::format("{}; {} of {} keys{} masked", changed_score(data, r, c), masked, s.cols, of),
+            changed_score(data, r, c));
+      else if (masked == 0)
+        say(fmt::format("all {} keys{} are visible: nothing to mask", s.cols, of), "nothing to mask");
       break;
     }
     case TraceStage::max: {

@@ -61,7 +61,13 @@ Slots lay_out(const Rect& r, const TraceState& s, const Shape& shape, std::int64
   return slots;
 }
 
-// Numbers inside the cells of a map, once they fit.
+// "-0.75" as "-.75", where that is all there is room for.
+std::string without_leading_zero(std::string text) {
+  if (const std::size_t at = text.find("0."); at == 0 || (at == 1 && text[0] == '-')) text.erase(at, 1);
+  return text;
+}
+
+// Numbers inside the cells of a map, once they fit. NaN has a mark of its own.
 void cell_numbers(Painter& p, const HeatMap& map, const HeatSource& source, const SceneContext& c, ChipBuffer buffer) {
   const StageOptions& options = c.options;
   const DType type = type_of(*c.data.problem, buffer);
@@ -80,7 +86,7 @@ void cell_numbers(Painter& p, const HeatMap& map, const HeatSource& source, cons
       const double value = source.at(r, col);
       const bool visible = source.is_visible(r, col);
       const HeatTexel texel = heat_texel(value, visible, map.range);
-      if (texel.mark == Mark::masked) continue;
+      if (texel.mark == Mark::masked || texel.mark == Mark::nan) continue;
       const Colour under = texel.mark == Mark::value || texel.mark == Mark::masked_value
                                ? lut(map.palette, options.dark)[texel.index]
                            : texel.mark == Mark::minus_inf ? p.colours.well
@@ -90,7 +96,9 @@ void cell_numbers(Painter& p, const HeatMap& map, const HeatSource& source, cons
                             Align::centre, false};
       const double shown = written(c.data, buffer, value);
       const std::string hex = options.show_hex ? hex_bits(type, shown) : number(shown);
-      const std::string candidates[] = {hex, number(shown), fmt::format("{:.3g}", shown), fmt::format("{:.2g}", shown)};
+      const std::string few = fmt::format("{:.2g}", shown);
+      const std::string candidates[] = {hex, number(shown), fmt::format("{:.3g}", shown), few,
+                                        without_leading_zero(few)};
       for (const std::string& text : candidates)
         if (p.width(text, style) <= cell_w - 2) {
           p.text(cell, style, text);

@@ -5,13 +5,17 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iostream>
 #include <new>
+#include <span>
+#include <string_view>
 
 #include "app/command_line/commands.h"
 #include "app/command_line/picture.h"
 #include "app/gpu_child.h"
 #include "app/measure.h"
+#include "engine/error.h"
 #include "kernels/host/compiler.h"
 
 namespace flashscope::command_line {
@@ -81,6 +85,13 @@ int parse_and_act(CLI::App& program, int argc, char** argv, const std::function<
     return program.exit(help);
   } catch (const CLI::CallForVersion& version) {
     return program.exit(version);
+  } catch (const CLI::ExtrasError& error) {
+    for (const std::string_view word : std::span(argv, static_cast<std::size_t>(argc)).subspan(1))
+      if (!word.starts_with('-') && std::string_view(error.what()).find(word) != std::string_view::npos &&
+          std::filesystem::is_regular_file(word))
+        throw InputError("the command line", fmt::format("{}, a file, by itself", word),
+                         fmt::format("--input {}", word));
+    throw;
   }
   return chosen();
 }

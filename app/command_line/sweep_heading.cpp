@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "app/command_line/sweep_points.h"
 
@@ -57,7 +61,20 @@ void join(std::string& line, std::string_view part) {
 
 std::string values_text(const std::vector<std::string>& values) {
   constexpr std::size_t kAll = 4;
-  if (values.size() > kAll) return fmt::format("{} to {} ({} values)", values.front(), values.back(), values.size());
+  if (values.size() > kAll) {
+    auto ends = std::pair{values.front(), values.back()};  // as they come, or the least and the largest number
+    std::vector<std::pair<double, std::string>> numbers;
+    for (const std::string& value : values) {
+      char* end = nullptr;
+      const double number = std::strtod(value.c_str(), &end);
+      if (!value.empty() && *end == 0) numbers.emplace_back(number, value);
+    }
+    if (numbers.size() == values.size()) {
+      const auto [least, largest] = std::minmax_element(numbers.begin(), numbers.end());
+      ends = {least->second, largest->second};
+    }
+    return fmt::format("{} to {} ({} values)", ends.first, ends.second, values.size());
+  }
   return fmt::format("{}", fmt::join(values, ", "));
 }
 

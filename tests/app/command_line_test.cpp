@@ -24,6 +24,8 @@ TEST_F(CommandLine, BadInputExitsTwoWithOneMessage) {
   expect_refused("count --n 8 --d 4 --n 9", "--n");
   expect_refused("count --n 1000000000000 --d 64", "counts below 2^63");
   expect_refused("count --n 8 --d 4 --frobnicate", "--frobnicate");
+  const std::string file = source_path("tests/data/tile_max.npz");
+  expect_refused("run " + file, "expected --input " + file);
   expect_refused("count --n", "--n");
   expect_refused("run", "a problem is needed");
   expect_refused("run --random 1", "--n N and --d D are needed");

@@ -65,6 +65,31 @@ TEST(FormulaLine, TheDiagonalTileIsPartlyMasked) {
               HasSubstr("61 of 64 keys of this tile masked, their scores: -inf"));
 }
 
+// What the mask step adds to a visible score is told with its numbers, and what a cap makes of it in its own step.
+TEST(FormulaLine, AVisibleScoreThatChangesIsTold) {
+  const auto says = [](double slope, double cap, std::int64_t key) {
+    Mask mask;
+    mask.causal = Causal::top_left, mask.rules.softcap = cap;
+    if (slope != 0) mask.rules.alibi = {slope};
+    const test::Run run = test::make_run({1, 1, 256, 256, 16, 16, DType::float32}, {}, mask, 0.4);
+    Trace trace(run.problem, {});
+    const std::int64_t scored = *run.schedule->find(0, 2, 2, TraceStage::scores) + 1;
+    StageData data = test::naive_stage(run, scored);
+    const double before = trace.seek(scored).S.at(12, key - 128);
+    data.state = std::make_shared<const TraceState>(trace.seek(scored + (cap == 0)));
+    data.transfers.clear();
+    return std::pair{formula_line(data, 140, key).texts.front(), before};
+  };
+  const auto [alibi, before] = says(0.5, 0, 130);  // 10 keys back
+  EXPECT_THAT(alibi, HasSubstr("S[140, 130] + ALiBi = "));
+  EXPECT_THAT(alibi, HasSubstr(fmt::format("+ (-5) = {}; 51 of 64 keys of this tile masked", number(before - 5))));
+  const auto [capped, score] = says(0, 2, 130);
+  EXPECT_THAT(capped, HasSubstr("S[140, 130] = 2 tanh(scale * Q[140].K[130] / 2) = 2 tanh(0.4 * "));
+  EXPECT_THAT(capped, HasSubstr(" / 2) = " + number(score)));
+  EXPECT_LT(std::abs(score), 2);
+  EXPECT_THAT(says(0.5, 0, 150).first, HasSubstr("51 of 64 keys of this tile masked, their scores: -inf"));
+}
+
 TEST(FormulaLine, NaNIsTold) {
   const Lines lines;
   StageData data = lines.at(TraceStage::rescale);

@@ -154,7 +154,13 @@ RecipePanel::RecipePanel(QWidget* parent) : Panel(parent) {
       "What protects a row without a visible key from (-inf) - (-inf).\nclamp: exponents use 0 where m is -inf.\n"
       "skip: such a row keeps m, l, O in this tile.\nnone: the textbook loop.",
       &Recipe::guard);
-  add_choice(form, "Empty row", "What a row without any visible key becomes at the end", &Recipe::empty_row);
+  auto* empty_row =
+      add_choice(form, "Empty row", "What a row without any visible key becomes at the end", &Recipe::empty_row);
+  empty_row->setPlaceholderText("as computed");
+  show_.push_back([this, empty_row] {  // without a guard no policy is in force
+    empty_row->setEnabled(recipe_.guard != Guard::none);
+    if (recipe_.guard == Guard::none) empty_row->setCurrentIndex(-1);
+  });
 
   normalise_ = new QComboBox;
   normalise_->setObjectName("Normalise");

@@ -77,7 +77,11 @@ WhyPanel::WhyPanel(QWidget* parent) : Panel(parent), background_(this) {
   connect(first, &QPushButton::clicked, this, &WhyPanel::look_for_first_nan);
   connect(text_, &QTextBrowser::anchorClicked, this, [this](const QUrl& url) {
     if (url.scheme() != "step") return;
-    emit change([K = url.path().toLongLong()](Document& document) { document.seek(K); });
+    // With the row that it is about: its numbers stand on the stage then.
+    emit change([K = url.path().toLongLong(), row = question_ ? question_->row : -1](Document& document) {
+      document.seek(K);
+      if (row >= 0) document.pin_row(row, true);
+    });
   });
   show_text();
 }
