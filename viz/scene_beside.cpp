@@ -85,7 +85,9 @@ std::string difference_line(const Differences& d) {
     text += fmt::format("{}{} {} here", text.empty() ? "" : "; ", count(d.count),
                         d.count == 1 ? "cell differs" : "cells differ");
     if (d.nan > 0) text += fmt::format(", {} of them NaN on one side", count(d.nan));
-    if (d.largest > 0) text += fmt::format(", by up to {}", number(d.largest));
+    if (!d.largest_at.empty())
+      text +=
+          fmt::format("{} {}: {} | {}", d.count == 1 ? "," : ", most", d.largest_at, number(d.here), number(d.beside));
   } else if (!d.compared.empty() && d.inputs.empty()) {
     text = "no difference in " + d.compared;
   }

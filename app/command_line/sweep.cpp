@@ -192,6 +192,7 @@ int advise_blocks(const Options& options) {
                 {"fills_the_device", fills},
                 {"considered", list.considered},
                 {"infeasible", list.infeasible},
+                {"spilling", list.spilling},
                 {"judged", list.note},
                 {"measured", sweep ? advice_json(*sweep, measured) : Json()}});
   } else {

@@ -82,19 +82,22 @@ AdviceList advise(const SweepProblem& problem, const Recipe& recipe, const Hardw
   for (at.Br = kStep; at.Br <= most(problem.shape.Nq); at.Br += kStep) {
     for (at.Bc = kStep; at.Bc <= most(problem.shape.Nk); at.Bc += kStep) {
       ++list.considered;
-      const bool spills = at.algorithm == Algorithm::flash2 && accumulators(problem.shape, at) > kRegistersOfThread;
-      if (spills || limit_broken(problem.shape, at, device) != Limit::none) {
+      if (limit_broken(problem.shape, at, device) != Limit::none) {
         ++list.infeasible;
+        continue;
+      }
+      if (at.algorithm == Algorithm::flash2 && accumulators(problem.shape, at) > kRegistersOfThread) {
+        ++list.spilling;
         continue;
       }
       all.push_back({at, sweep_point(problem, at), block_demand(problem.shape, at), {}});
     }
   }
   list.note = fmt::format(
-      "by the formula's traffic in kernel units, under the limits of {} ({} of {} block sizes do not fit); ties by "
-      "FLOPs, "
-      "tiles, shared memory",
-      device.name, list.infeasible, list.considered);
+      "by the formula's traffic in kernel units, under the limits of {} ({} of {} block sizes do not fit{}); ties by "
+      "FLOPs, tiles, shared memory",
+      device.name, list.infeasible, list.considered,
+      list.spilling > 0 ? fmt::format(", {} more fit but would spill registers", list.spilling) : "");
   if (all.empty()) return list;
   std::sort(all.begin(), all.end(), better);
   const Advice& best = all.front();

@@ -24,8 +24,8 @@ struct Advice {
 struct AdviceList {
   std::vector<Advice> best;   // ascending traffic, the best first; empty where nothing fits
   std::vector<Advice> fills;  // the best with a block for every SM: one, or none
-  std::int64_t considered = 0, infeasible = 0;
-  std::string note;  // how it was judged
+  std::int64_t considered = 0, infeasible = 0, spilling = 0;  // spilling: fit, but flash2 would spill registers
+  std::string note;                                           // how it was judged
 };
 // Precondition: recipe.algorithm is flash1 or flash2, has_closed_form.
 AdviceList advise(const SweepProblem& problem, const Recipe& recipe, const HardwareSheet& device,

@@ -417,11 +417,13 @@ Differences differences(const Schedule& schedule, const TraceState& state, const
   }
   const std::int64_t ra = d.row0 - state.row0, rb = d.row0 - beside.row0;
   d.inputs = other_inputs(schedule, state, other, beside, d);
-  const auto judge = [&](std::vector<std::uint8_t>& marks, std::int64_t at, double a, double b, double least) {
+  const auto judge = [&](std::vector<std::uint8_t>& marks, std::int64_t at, double a, double b, double least,
+                         const auto& cell) {
     if (same(a, b, tolerance.relative, least)) return;
     marks[at] = 1, ++d.count;
     d.nan += std::isnan(a) != std::isnan(b);
-    if (std::isfinite(a - b)) d.largest = std::max(d.largest, std::abs(a - b));
+    if (const double apart = std::abs(a - b); std::isfinite(apart) && apart > d.largest)
+      d.largest = apart, d.largest_at = cell(), d.here = a, d.beside = b;
   };
   const auto note = [&](const char* name) { d.compared += (d.compared.empty() ? "" : " ") + std::string(name); };
   const auto cells = [&](const char* name, bool wanted, std::vector<std::uint8_t>& marks, const Matrix& a,
@@ -431,14 +433,16 @@ Differences differences(const Schedule& schedule, const TraceState& state, const
     marks.assign(state.rows * a.cols, 0);
     for (std::int64_t r = 0; r < d.rows; ++r)
       for (std::int64_t col = 0; col < a.cols; ++col)
-        judge(marks, (ra + r) * a.cols + col, a.at(ra + r, col), b.at(rb + r, col), 1);
+        judge(marks, (ra + r) * a.cols + col, a.at(ra + r, col), b.at(rb + r, col), 1,
+              [&] { return fmt::format("{}[{}, {}]", name, d.row0 + r, state.col0 + col); });
   };
   const auto column = [&](const char* name, bool wanted, std::vector<std::uint8_t>& marks, const std::vector<double>& a,
                           const std::vector<double>& b, double least) {
     if (!wanted || a.empty() || b.empty()) return;
     note(name);
     marks.assign(state.rows, 0);
-    for (std::int64_t r = 0; r < d.rows; ++r) judge(marks, ra + r, a[ra + r], b[rb + r], least);
+    for (std::int64_t r = 0; r < d.rows; ++r)
+      judge(marks, ra + r, a[ra + r], b[rb + r], least, [&] { return fmt::format("{}[{}]", name, d.row0 + r); });
   };
   cells("S", c.S, d.S, state.S, beside.S);
   cells("P", c.P, d.P, state.P, beside.P);
@@ -460,7 +464,8 @@ Differences differences(const Schedule& schedule, const TraceState& state, const
         return normalised(beside.O.at(rb + r, e), beside.l.empty() ? 1 : beside.l[rb + r], divides(other));
       };
       const double scale = largest(dv, oa, ob);
-      for (std::int64_t e = 0; e < dv; ++e) judge(d.O, (ra + r) * dv + e, oa(e), ob(e), scale);
+      for (std::int64_t e = 0; e < dv; ++e)
+        judge(d.O, (ra + r) * dv + e, oa(e), ob(e), scale, [&] { return fmt::format("O[{}, {}]", d.row0 + r, e); });
     }
   }
   return d;

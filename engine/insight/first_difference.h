@@ -34,6 +34,8 @@ struct Differences {
   std::int64_t count = 0;                               // of cells
   std::int64_t nan = 0;                                 // of these, NaN on one side only
   double largest = 0;                                   // of the finite |a - b| among these
+  std::string largest_at;                               // its cell, "O[71, 3]"; empty: none is finite
+  double here = 0, beside = 0;                          // the two values there
   std::string compared;                                 // "S P m l O", or empty
   std::string reason;                                   // why something, or all, was not compared
 };

@@ -80,6 +80,10 @@ std::map<std::int64_t, std::vector<std::int64_t>> first_states(const Pair& pair)
         return !marks.empty() && std::any_of(first, first + cols, [](std::uint8_t mark) { return mark != 0; });
       };
       if (row < d.row0 || row >= d.row0 + d.rows) ADD_FAILURE() << pair.what << ": row " << row << " has no partner";
+      EXPECT_EQ(d.largest_at.empty(), d.largest == 0);
+      if (!d.largest_at.empty()) {
+        EXPECT_EQ(std::abs(d.here - d.beside), d.largest) << pair.what << ' ' << d.largest_at;
+      }
       if (!(any(d.S) || any(d.P) || any(d.m) || any(d.l) || any(d.alpha) || any(d.O) || any(d.LSE))) continue;
       if (std::exchange(seen[{state.head, row}], true)) continue;
       at[K].push_back(row);

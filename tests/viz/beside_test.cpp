@@ -114,10 +114,10 @@ TEST(Beside, TheBarSaysHowFarTheyAreApart) {
   Differences d;
   d.compared = "S m l O";
   EXPECT_EQ(difference_line(d), "no difference in S m l O");
-  d.count = 1, d.largest = 0.25;
-  EXPECT_EQ(difference_line(d), "1 cell differs here, by up to 0.25");
+  d.count = 1, d.largest = 0.25, d.largest_at = "l[7]", d.here = 1, d.beside = 0.75;
+  EXPECT_EQ(difference_line(d), "1 cell differs here, l[7]: 1 | 0.75");
   d.count = 1200, d.nan = 3;
-  EXPECT_EQ(difference_line(d), "1,200 cells differ here, 3 of them NaN on one side, by up to 0.25");
+  EXPECT_EQ(difference_line(d), "1,200 cells differ here, 3 of them NaN on one side, most l[7]: 1 | 0.75");
   EXPECT_EQ(difference_line({}), "nothing to compare here");
   Recipe a, b;
   b.guard = Guard::none, b.Bc = 128;
