@@ -53,6 +53,29 @@ std::string percent(double share) {
   return std::abs(share) >= 10 ? fmt::format("{:.0f} %", share) : fmt::format("{:.2g} %", share);
 }
 
+// Where no figure stands out: those that differ at all, traffic by half a percent.
+std::string differences(const MeasuredPoint& one, const MeasuredPoint& best) {
+  std::string list;
+  const auto add = [&list](const std::string& part) { list += (list.empty() ? "" : ", ") + part; };
+  const auto traffic = [&](Gauge gauge, const char* what) {
+    const auto a = value(one, gauge), b = value(best, gauge);
+    if (a && b && *b > 0 && std::abs(*a / *b - 1) >= 0.005)
+      add(fmt::format("{} {} {} traffic", percent(100 * std::abs(*a / *b - 1)), *a > *b ? "more" : "less", what));
+  };
+  const auto counts = [&](std::int64_t a, std::int64_t b, const char* what) {
+    if (a != b) add(fmt::format("{} {} in place of {}", a, what, b));
+  };
+  traffic(Gauge::l2_sm, "L2-SM");
+  traffic(Gauge::dram, "DRAM");
+  const auto a = value(one, Gauge::occupancy), b = value(best, Gauge::occupancy);
+  if (a && b && percent(*a) != percent(*b)) add(percent(*a) + " of an SM's warps in place of " + percent(*b));
+  counts(one.gpu->spill_stores + one.gpu->spill_loads, best.gpu->spill_stores + best.gpu->spill_loads, "spilled bytes");
+  counts(one.gpu->registers, best.gpu->registers, "registers a thread");
+  counts(one.gpu->blocks, best.gpu->blocks, "blocks");
+  const std::string counters = one.gpu->measured && best.gpu->measured ? "" : "; the counters were not read";
+  return (list.empty() ? "the figures that were read are the same" : "no figure stands out: " + list) + counters;
+}
+
 // What the counters and the compiler say of why one is slower than the best: the largest of their differences.
 std::string because(const MeasuredPoint& one, const MeasuredPoint& best) {
   const auto ratio = [&](Gauge gauge) -> std::optional<double> {
@@ -70,7 +93,7 @@ std::string because(const MeasuredPoint& one, const MeasuredPoint& best) {
                        percent(*value(best, Gauge::occupancy)));
   if (const auto moved = ratio(Gauge::l2_sm); moved && *moved < 0.98)
     return percent(100 * (1 - *moved)) + " less L2-SM traffic does not pay for it";
-  return "no counter that was read says why";
+  return differences(one, best);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 //
 // Three traffics are told apart (see HardwareFigures): the formula's is what the tiled loops ask of HBM; L2-SM is what
 // the SMs really asked of the L2 and must equal it where loads bypass L1; DRAM is what the L2 could not answer, and
-// stays at Q + K + V + O while K and V fit the L2, whatever the block sizes.
+// stays at Q + K + V + O while K and V stay in the L2, whatever the block sizes.
 #pragma once
 
 #include <optional>
@@ -43,6 +43,9 @@ std::optional<double> value(const MeasuredPoint& point, Gauge gauge);
 // Bytes that the formula says, read and written; absent where it has none.
 std::optional<double> formula_bytes(const MeasuredPoint& point);
 
+// Two states of one sweep, perhaps with more points in the later.
+inline bool same_sweep(const MeasuredSweep& a, const MeasuredSweep& b) { return a.on == b.on && a.date == b.date; }
+
 // Points of a sweep that are the same but for Br and Bc.
 bool same_but_blocks(const MeasuredPoint& a, const MeasuredPoint& b);
 
@@ -56,7 +59,7 @@ std::vector<BlockSizes> finer_blocks(std::span<const MeasuredPoint> points, cons
 // The same problem and recipe with those block sizes, not measured yet.
 std::vector<MeasuredPoint> points_with(const MeasuredPoint& like, const std::vector<BlockSizes>& blocks);
 
-// Where the L2 ends: the N at which K and V of all key/value heads take its bytes.
+// The N at which K and V of all key/value heads are as large as the L2.
 double rows_that_fill(double l2_bytes, const Shape& shape);
 
 struct MeasuredAdvice {

@@ -121,6 +121,22 @@ TEST(Measurement, AdviceSaysWhy) {
   EXPECT_TRUE(advise_measured({}, measured_on_h200()).best.empty());
 }
 
+TEST(Measurement, AdviceNamesWhatDiffersWhereNothingStandsOut) {
+  std::vector<MeasuredPoint> points{measured_point(asked_point(kShape, 128, 64)),
+                                    measured_point(asked_point(kShape, 128, 128))};
+  points[1].gpu->measured->dram_read +=
+      0.01 * (points[1].gpu->measured->dram_read + points[1].gpu->measured->dram_written);
+  const auto why = [&] { return advise_measured(points, measured_on_h200()).best.at(1).why; };
+  EXPECT_THAT(why(),
+              HasSubstr("slower: no figure stands out: 1 % more DRAM traffic, 128 registers a thread in place of 96"));
+  EXPECT_THAT(why(), testing::Not(HasSubstr("counters were not read")));
+  points[1].gpu->measured.reset();
+  EXPECT_THAT(why(),
+              HasSubstr("no figure stands out: 128 registers a thread in place of 96; the counters were not read"));
+  points[1] = points[0], points[1].gpu->median *= 1.1;
+  EXPECT_THAT(why(), HasSubstr("10 % slower: the figures that were read are the same"));
+}
+
 TEST(Measurement, WhereTheL2Ends) {
   // One head of d = 64 in bfloat16: K and V take 256 bytes a row.
   Shape one = kShape;
