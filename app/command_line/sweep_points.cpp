@@ -153,16 +153,21 @@ std::string axis_label(const std::string& option) {
 
 // Q, K, V and O once, and where DRAM leaves that.
 void add_floor(Chart& chart, const std::vector<SweptPoint>& points) {
+  std::vector<const SweptPoint*> ascending;  // the values of --vary stand in any order
+  for (const SweptPoint& point : points) ascending.push_back(&point);
+  std::stable_sort(ascending.begin(), ascending.end(), [](const SweptPoint* a, const SweptPoint* b) {
+    return a->problem->shape.Nq < b->problem->shape.Nq;
+  });
   ChartSeries floor{"Q, K, V, O once: the least", "formula", SeriesStyle::guide, 6};
   std::vector<const MeasuredPoint*> measured;
-  for (const SweptPoint& point : points) {
-    const Shape& shape = point.problem->shape;
+  for (const SweptPoint* point : ascending) {
+    const Shape& shape = point->problem->shape;
     floor.x.push_back(static_cast<double>(shape.Nq));
     floor.y.push_back(static_cast<double>(minimum(shape).bytes.total()));
-    if (point.measured) measured.push_back(&*point.measured);
+    if (point->measured) measured.push_back(&*point->measured);
   }
   chart.series.push_back(std::move(floor));
-  chart.notes.push_back("DRAM moves each tensor once while K and V fit the L2." + floor_text(measured));
+  chart.notes.push_back("DRAM moves each tensor once while K and V stay in the L2." + floor_text(measured));
 }
 
 std::string quoted(std::string cell) {
@@ -373,8 +378,9 @@ Chart make_chart(const Swept& swept) {
     chart.notes.push_back("Measured on " + measured_text(*swept.measured) + "; L2 and DRAM cold.");
     if (name == "n" && swept.measured->on.l2_bytes > 0) {
       const auto l2 = static_cast<double>(swept.measured->on.l2_bytes);
-      chart.marks.push_back({true, rows_that_fill(l2, first.problem->shape),
-                             fmt::format("K and V fill the L2, {}", bytes_text(swept.measured->on.l2_bytes))});
+      chart.marks.push_back(
+          {true, rows_that_fill(l2, first.problem->shape),
+           fmt::format("K and V as large as the L2, {} [formula]", bytes_text(swept.measured->on.l2_bytes))});
     }
     if (name == "n" && swept.varied.size() == 1) add_floor(chart, swept.points);
   }

@@ -103,7 +103,7 @@ std::string tick_text(double value, const ChartAxis& axis) {
 std::string value_text(double value, const ChartAxis& axis) {
   if (!std::isfinite(value)) return std::isnan(value) ? "none" : value > 0 ? "inf" : "-inf";
   const auto grouped = [](double whole) {
-    std::string digits = fmt::format("{:.0f}", whole);
+    std::string digits = fmt::format("{:.0f}", std::round(whole) + 0.0);  // never -0
     for (std::size_t at = digits.size(); at > (whole < 0 ? 4u : 3u);) digits.insert(at -= 3, 1, ',');
     return digits;
   };

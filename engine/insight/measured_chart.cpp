@@ -140,7 +140,8 @@ void mark_l2(Chart& chart, const Shape& shape, double bytes, const std::string& 
   const double N = rows_that_fill(bytes, shape);
   const auto [low, high] = extent(chart, true);
   if (N < low || N > high) return;
-  chart.marks.push_back({true, N, fmt::format("K and V fill the L2: {:.0f} MiB, {}", bytes / (1 << 20), whose)});
+  chart.marks.push_back(
+      {true, N, fmt::format("K and V as large as the L2 of {}, {:.0f} MiB [formula]", whose, bytes / (1 << 20))});
 }
 
 void add_measured(Chart& chart, Along along, const CurveProblem& problem, const MeasuredSweep& sweep) {
@@ -170,7 +171,7 @@ void add_measured(Chart& chart, Along along, const CurveProblem& problem, const 
   chart.notes.push_back(fmt::format("Measured on {}; L2 and DRAM cold.", sweep_name(sweep)));
   if (along == Along::N)
     chart.notes.push_back(
-        "DRAM moves each tensor once while K and V fit the L2, whatever the block sizes: there it cannot tell them "
+        "DRAM moves each tensor once while K and V stay in the L2, whatever the block sizes: there it cannot tell them "
         "apart." +
         floor_text(all.front()));
 }

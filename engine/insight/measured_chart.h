@@ -1,7 +1,7 @@
 // Measured points on the curves of curves.h: traffic of points beside the formula, and every other figure by itself.
 //
-// What they show best is DRAM against N: it stays at Q + K + V + O, each once, while K and V fit the L2, whatever the
-// block sizes; where they no longer fit it leaves that floor and goes where the algorithm's own traffic goes.
+// What they show best is DRAM against N: it stays at Q + K + V + O, each once, while K and V stay in the L2, whatever
+// the block sizes; where they no longer do it leaves that floor and goes where the algorithm's own traffic goes.
 #pragma once
 
 #include <optional>
@@ -31,7 +31,8 @@ void add_measured(Chart& chart, Along along, const CurveProblem& problem, const 
 // the L2 no longer holds what is read again. Null where none does.
 const MeasuredPoint* leaves_floor(const std::vector<const MeasuredPoint*>& points);
 std::string floor_text(const std::vector<const MeasuredPoint*>& points);  // a sentence that says so; empty
-// Along N, where K and V of all heads fill an L2 of that many bytes.
+// Along N, where K and V of all heads are as large as an L2 of that many bytes. DRAM leaves its floor before: what else
+// passes through the L2 takes room too.
 void mark_l2(Chart& chart, const Shape& shape, double bytes, const std::string& whose);
 
 // One figure of them. No series where there is none.

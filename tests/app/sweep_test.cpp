@@ -225,6 +225,23 @@ TEST_F(MeasuredSweepCommand, IsReadWithoutAGpu) {
   EXPECT_THAT(picture, HasSubstr("NVIDIA H200"));
 }
 
+// Where DRAM leaves its floor is found in whatever order the lengths stand.
+TEST_F(MeasuredSweepCommand, TheFloorIsLeftAtTheSmallestLength) {
+  Shape shape = sweep_.points[0].shape;
+  sweep_.points.clear();
+  for (const std::int64_t N : {16384, 2048, 8192, 4096}) {
+    shape.Nq = shape.Nk = N;
+    sweep_.points.push_back(measured_point(asked_point(shape, 128, 64)));
+    if (N >= 8192) sweep_.points.back().gpu->measured->dram_read *= 2;
+  }
+  SessionFile session;
+  session.sweeps.push_back(sweep_);
+  write_session(folder_ / "n.fscope", session);
+  const Result text = run("sweep --from n.fscope --chart n.svg");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(contents(folder_ / "n.svg"), HasSubstr("That ends by N = 8,192"));
+}
+
 TEST_F(MeasuredSweepCommand, AdviceComesFromAMeasuredSweepToo) {
   const json object = run_json("sweep --advise --from s.fscope");
   EXPECT_EQ(object["sheet"], "H200");  // that of the device which measured
