@@ -304,7 +304,17 @@ void MapView::redraw_points() {
                .arg(measured)
                .arg(failed == 0 ? QString() : QString(", %1 failed (hatched; point at one for the reason)").arg(failed),
                     text(how(gauge)));
-  if (best && low < high) {
+  const auto as_good =
+      best ? std::count_if(data_.points.begin(), data_.points.end(),
+                           [&](const MeasuredPoint& point) { return value(point, gauge) == value(*best, gauge); })
+           : 0;
+  if (as_good > 1) {  // a star at one of them would say that it is better
+    notes << QString("The %1, %2 [%3], at %4 of them. %5")
+                 .arg(less_is_better(gauge) ? "least" : "most", text(value_text(*value(*best, gauge), measure)),
+                      text(origin(gauge)))
+                 .arg(as_good)
+                 .arg(stepper_text());
+  } else if (best && low < high) {
     best_ = BlockSizes{best->recipe.Br, best->recipe.Bc};
     notes << QString("Star: the %1, %2 [%3] with Br %4, Bc %5. %6")
                  .arg(less_is_better(gauge) ? "least" : "most", text(value_text(*value(*best, gauge), measure)),
@@ -314,7 +324,8 @@ void MapView::redraw_points() {
                  .arg(stepper_text());
   }
   if (gauge == Gauge::dram || gauge == Gauge::dram_read || gauge == Gauge::dram_written)
-    notes << "While K and V fit the L2, DRAM moves each tensor once whatever Br and Bc: this map is flat, and L2-SM is "
+    notes << "While K and V stay in the L2, DRAM moves each tensor once whatever Br and Bc: this map is flat, and "
+             "L2-SM is "
              "not.";
   set_notes(notes);
 }
