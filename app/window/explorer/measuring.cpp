@@ -35,6 +35,7 @@ void Measuring::start(MeasuredSweep asked, bool plane, const MeasureOptions& opt
 void Measuring::pause() {
   if (state_ != State::running) return;
   thread_.request_stop();
+  ++number_;
   state_ = State::paused;
   emit changed();
 }
@@ -46,6 +47,7 @@ void Measuring::resume() {
 void Measuring::cancel() {
   if (state_ == State::idle) return;
   thread_.request_stop();
+  ++number_;
   state_ = State::idle;
   emit changed();
 }
@@ -63,48 +65,47 @@ void Measuring::show() {
 void Measuring::go_on() {
   failed_.clear();
   state_ = State::running;
+  ++processes_;
   const auto work = work_;
   // A thread that was stopped still waits for the end of its process.
   auto before = std::make_shared<std::jthread>(std::move(thread_));
-  thread_ = std::jthread([this, work, before, plane = plane_, options = options_](const std::stop_token& stop) {
-    before->request_stop();
-    if (before->joinable()) before->join();
-    const auto here = [&](auto action) {
-      QMetaObject::invokeMethod(
-          this, [this, work, action] { work == work_ ? action() : void(); }, Qt::QueuedConnection);
-    };
-    const auto tell = [&] {
-      {
-        const std::lock_guard lock(work->mutex);
-        if (std::exchange(work->told, true)) return;
-      }
-      here([this] { show(); });
-    };
-    QString why;
-    MeasuredSweep sweep;
-    {
-      const std::lock_guard lock(work->mutex);
-      sweep = work->sweep;
-    }
-    try {
-      measure_sweep(sweep, plane, options, stop, [&](bool) {
+  thread_ = std::jthread(
+      [this, work, before, number = ++number_, plane = plane_, options = options_](const std::stop_token& stop) {
+        before->request_stop();
+        if (before->joinable()) before->join();
+        const auto here = [&](auto action) { QMetaObject::invokeMethod(this, action, Qt::QueuedConnection); };
+        const auto tell = [&] {
+          {
+            const std::lock_guard lock(work->mutex);
+            if (std::exchange(work->told, true)) return;
+          }
+          here([this, work] { work == work_ ? show() : void(); });
+        };
+        State end = State::idle;
+        QString why;
+        MeasuredSweep sweep;
         {
           const std::lock_guard lock(work->mutex);
-          work->sweep = sweep;
+          sweep = work->sweep;
         }
-        tell();
+        try {
+          measure_sweep(sweep, plane, options, stop, [&](bool) {
+            {
+              const std::lock_guard lock(work->mutex);
+              work->sweep = sweep;
+            }
+            tell();
+          });
+        } catch (const Cancelled&) {  // by a command, which raised the number
+        } catch (const std::exception& error) {
+          end = State::paused, why = QString::fromUtf8(error.what());
+        }
+        here([this, number, end, why] {
+          --processes_;
+          if (number == number_) failed_ = why, state_ = end;
+          show();
+        });
       });
-    } catch (const Cancelled&) {
-      return;
-    } catch (const std::exception& error) {
-      why = QString::fromUtf8(error.what());
-    }
-    here([this, why] {
-      failed_ = why;
-      state_ = why.isEmpty() ? State::idle : State::paused;
-      show();
-    });
-  });
   show();
 }
 

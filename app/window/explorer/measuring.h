@@ -4,6 +4,7 @@
 
 #include <QObject>
 #include <QString>
+#include <cstdint>
 #include <memory>
 #include <thread>
 
@@ -20,6 +21,8 @@ class Measuring : public QObject {
 
   enum class State { idle, running, paused };
   State state() const { return state_; }
+  // A process measures; after a pause or an end, until it is gone.
+  bool on_gpu() const { return processes_ > 0; }
   // `asked` is measured; a plane of block sizes is refined near its best.
   void start(MeasuredSweep asked, bool plane, const MeasureOptions& options);
   void pause();   // the GPU is free meanwhile; the point on it is measured again
@@ -40,6 +43,8 @@ class Measuring : public QObject {
   void show();
 
   State state_ = State::idle;
+  std::uint64_t number_ = 0;  // goes up with every command: the end of what was before it is stale
+  int processes_ = 0;
   bool plane_ = false;
   MeasureOptions options_;
   std::shared_ptr<Work> work_;
