@@ -98,6 +98,8 @@ class Document {
 
   // A measured sweep; one of the same device and date is replaced by it. Not an undo step.
   void keep_sweep(std::shared_ptr<const MeasuredSweep> sweep);
+  // While a sweep is measured: its counters see the whole device. Steps and maps on it wait, full runs are refused.
+  void hold_gpu(bool on);
 
   // ---- sessions. One replaces what is open and the runs; it cannot be undone.
   // Once its problem and recipe are planned; `taken` hears of it. One that cannot be planned sets `message`, and what
@@ -107,6 +109,8 @@ class Document {
   void open_session(const std::filesystem::path& path, std::function<void(const SessionFile&)> opened);  // a job
   void mark_saved(const SessionFile& session);  // as it was made by session()
   bool modified() const;                        // since mark_saved or set_session
+  bool would_lose_sweeps() const;               // measured ones that are in no file
+  bool would_lose() const;                      // these, or runs on a GPU
 
   // ---- reading. poll() takes over finished results; call it after notify. Returns whether anything changed.
   bool poll();
@@ -124,6 +128,8 @@ class Document {
   bool map_pending() const;                                      // the GPU that steps is still making its map
   const std::vector<std::string>& found() const;                 // of the last opened file
   JobStatus job() const;
+  bool runs_on_gpu() const;            // the job is a full run there
+  bool gpu_held() const;               // counters are read, of a sweep or of a run: nothing is to be drawn on it
   const std::string& message() const;  // last error or notice; empty
   bool message_passes() const;         // it is a notice, nothing went wrong
   void clear_message();

@@ -76,6 +76,8 @@ struct Document::Impl {
   std::string passing;                            // `message`, where it is a notice and no error
   RunList runs;
   std::vector<std::shared_ptr<const MeasuredSweep>> sweeps, saved_sweeps;  // saved: those that are in a file
+  bool sweep_on_gpu = false;                                               // one is being measured
+  std::uint64_t gpu_run = 0;            // the job that is a full run on a GPU, as `jobs` counts them
   Settings saved;                       // those that are in a file
   std::optional<std::int64_t> then_K;   // where to go once the present settings are planned
   std::function<void()> session_taken;  // what else of a session is taken over then

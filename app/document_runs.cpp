@@ -7,18 +7,19 @@
 
 #include "app/document_impl.h"
 #include "app/gpu_child.h"
+#include "engine/insight/measurement.h"
 
 namespace flashscope {
-
-namespace {
-
-bool same_sweep(const MeasuredSweep& a, const MeasuredSweep& b) { return a.on == b.on && a.date == b.date; }
-
-}  // namespace
 
 void Document::run_full(const RunTarget& target) {
   Impl& d = *impl_;
   if (d.wait_for_plan(Impl::kJob, [this, target] { run_full(target); })) return;
+  if (target.gpu && d.sweep_on_gpu) {
+    d.message = d.stage.message =
+        "a sweep is measured on the GPU, and its counters would see this run too: pause or cancel it in the explorer";
+    ++d.stage.version;
+    return;
+  }
   const auto plan = d.plan;
   d.start_job(fmt::format("Running {} on the {}", name(plan->recipe.algorithm), target.gpu ? "GPU" : "CPU"),
               [this, plan, target](std::stop_token stop, const Progress& progress) -> std::function<void()> {
@@ -27,10 +28,14 @@ void Document::run_full(const RunTarget& target) {
                 // What else runs on the GPU would be in the counters: steps wait, and the stage keeps its frame.
                 struct Hold {
                   Seeker& seeker;
-                  ~Hold() { seeker.hold(false); }
-                } const held{*impl_->seeker};
+                  bool on = false;
+                  void set(bool wanted) {
+                    if (std::exchange(on, wanted) != wanted) seeker.hold(wanted);
+                  }
+                  ~Hold() { set(false); }
+                } held{*impl_->seeker};
                 const auto on_stage = [&](const std::string& stage) {
-                  held.seeker.hold(reads_counters(stage));
+                  held.set(reads_counters(stage));
                   impl_->show_job_stage(stop, stage);
                 };
                 auto report = std::make_shared<const Report>(
@@ -38,7 +43,20 @@ void Document::run_full(const RunTarget& target) {
                                : run_on_cpu(*plan->problem, plan->recipe, {}, stop, progress));
                 return [this, plan, report] { add_run(report, plan->problem); };
               });
+  const std::lock_guard lock(d.mutex);
+  if (target.gpu) d.gpu_run = d.jobs;
 }
+
+bool Document::runs_on_gpu() const {
+  const std::lock_guard lock(impl_->mutex);
+  return !impl_->job.what.empty() && impl_->gpu_run == impl_->jobs;
+}
+
+void Document::hold_gpu(bool on) {
+  if (std::exchange(impl_->sweep_on_gpu, on) != on) impl_->seeker->hold(on);
+}
+
+bool Document::gpu_held() const { return impl_->seeker->held(); }
 
 void Document::add_run(const std::shared_ptr<const Report>& report, std::shared_ptr<const Problem> problem) {
   impl_->runs.add(std::make_shared<const Run>(Run{make_saved(report, std::move(problem), FLASHSCOPE_VERSION)}));
@@ -119,11 +137,16 @@ bool Document::modified() const {
   return impl_->runs.modified() || impl_->saved != impl_->settings || impl_->sweeps != impl_->saved_sweeps;
 }
 
+bool Document::would_lose_sweeps() const { return impl_->sweeps != impl_->saved_sweeps; }
+bool Document::would_lose() const { return impl_->runs.would_lose() || would_lose_sweeps(); }
+
 void Document::keep_sweep(std::shared_ptr<const MeasuredSweep> sweep) {
   auto& sweeps = impl_->sweeps;
   const auto known =
       std::find_if(sweeps.begin(), sweeps.end(), [&](const auto& one) { return same_sweep(*one, *sweep); });
-  known == sweeps.end() ? sweeps.push_back(std::move(sweep)) : void(*known = std::move(sweep));
+  if (known == sweeps.end()) return sweeps.push_back(std::move(sweep));
+  // Points only come: one of as many is what is kept already, and what a file may hold.
+  if ((*known)->points.size() != sweep->points.size()) *known = std::move(sweep);
 }
 
 const std::vector<std::shared_ptr<const MeasuredSweep>>& Document::sweeps() const { return impl_->sweeps; }

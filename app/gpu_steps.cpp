@@ -25,14 +25,14 @@ struct GpuSteps::Impl {
   std::uint64_t maps = 0;                    // so many were begun or dropped: a piece of an older one is stale
 
   std::function<void(Map)> on_map;
-  std::shared_ptr<const std::atomic<bool>> hold;
+  std::shared_ptr<const std::atomic<int>> hold;
   gpu::GpuWorker worker;  // last: its thread ends before what it uses
 
   void want_map(std::int64_t head);
   void drop_map();
   void post_piece(bool first);
   void wait_while_held(const std::stop_token& stop) const {
-    while (*hold && !stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    while (*hold > 0 && !stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 };
 
@@ -71,7 +71,7 @@ void GpuSteps::Impl::post_piece(bool first) {
   if (!worker.post(std::move(piece), failed)) failed(worker.disabled());
 }
 
-GpuSteps::GpuSteps(int device, std::function<void(Map)> on_map, std::shared_ptr<const std::atomic<bool>> hold)
+GpuSteps::GpuSteps(int device, std::function<void(Map)> on_map, std::shared_ptr<const std::atomic<int>> hold)
     : device_(device), impl_(std::make_unique<Impl>()) {
   impl_->on_map = std::move(on_map), impl_->hold = std::move(hold);
 }
@@ -100,7 +100,7 @@ GpuSteps::Found GpuSteps::seek(const Plan& plan, std::int64_t K, const std::stop
   gpu::GpuWorker::Job job = [this, answer, stop, K, problem = plan.problem, recipe = plan.recipe,
                              generation = plan.generation](const std::stop_token&) {
     try {
-      impl_->wait_while_held(stop);
+      impl_->wait_while_held(stop);  // a problem that is copied there is traffic too
       if (stop.stop_requested()) throw Cancelled();
       if (!impl_->stepper || impl_->generation != generation) {
         impl_->drop_map(), impl_->stepper.reset();  // its memory first

@@ -37,8 +37,8 @@ class GpuSteps {
     std::string failed;  // why there will be none
   };
 
-  // `on_map` is called on the GPU's thread; while `hold` is set nothing is launched.
-  GpuSteps(int device, std::function<void(Map)> on_map, std::shared_ptr<const std::atomic<bool>> hold);
+  // `on_map` is called on the GPU's thread; while `hold` is not 0 nothing is launched.
+  GpuSteps(int device, std::function<void(Map)> on_map, std::shared_ptr<const std::atomic<int>> hold);
   ~GpuSteps();
   GpuSteps(const GpuSteps&) = delete;
 

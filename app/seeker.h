@@ -72,8 +72,9 @@ class Seeker {
   ~Seeker();
 
   void request(Request request);
-  // While it is set nothing is launched on a GPU to step or to map: the counters of a run see the whole device.
-  void hold(bool on) { *hold_ = on; }
+  // While anybody holds nothing is launched on a GPU to step or to map: counters that are read see the whole device.
+  void hold(bool on) { *hold_ += on ? 1 : -1; }
+  bool held() const { return *hold_ > 0; }
 
  private:
   class ScanEnding;
@@ -84,7 +85,7 @@ class Seeker {
   std::function<void(Result)> deliver_;
   std::function<void(GpuSteps::Map)> deliver_map_;
   std::shared_ptr<ScanEnding> ending_;
-  const std::shared_ptr<std::atomic<bool>> hold_ = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_ptr<std::atomic<int>> hold_ = std::make_shared<std::atomic<int>>(0);  // so many hold
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::optional<Request> pending_;

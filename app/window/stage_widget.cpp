@@ -5,8 +5,6 @@
 #include <QOpenGLFramebufferObject>
 #include <QWheelEvent>
 
-#include "app/gpu_child.h"
-
 namespace flashscope::window {
 
 StageWidget::StageWidget(const Document& document, QWidget* parent) : QOpenGLWidget(parent), document_(document) {
@@ -20,8 +18,9 @@ StageWidget::StageWidget(const Document& document, QWidget* parent) : QOpenGLWid
   next_frame_.setInterval(16);
   busy_frame_.setSingleShot(true);
   busy_frame_.setInterval(40);
-  for (QTimer* timer : {&next_frame_, &busy_frame_})
-    connect(timer, &QTimer::timeout, this, qOverload<>(&QWidget::update));
+  connect(&next_frame_, &QTimer::timeout, this, qOverload<>(&QWidget::update));
+  connect(&busy_frame_, &QTimer::timeout, this,
+          [this] { document_.gpu_held() ? busy_frame_.start() : QWidget::update(); });
   clock_.start();
 }
 
@@ -47,7 +46,7 @@ void StageWidget::set_options(const viz::StageOptions& options) {
 void StageWidget::data_changed() {
   if (document_.stage().version == drawn_version_) return;
   // A seek usually ends before a frame would: drawing that it is under way must not delay its result.
-  if (!document_.stage().busy)
+  if (!document_.stage().busy && !document_.gpu_held())
     update();
   else if (!busy_frame_.isActive())
     busy_frame_.start();
@@ -79,7 +78,7 @@ viz::StageInput StageWidget::next_input(QSize size, double scale, unsigned frame
 void StageWidget::paintGL() {
   if (!stage_) return;
   const QSize pixels = size() * devicePixelRatioF();
-  if (pixels == drawn_size_ && reads_counters(document_.job().stage)) {  // the GPU is the counters'
+  if (pixels == drawn_size_ && document_.gpu_held()) {  // the GPU is the counters'
     busy_frame_.start();
     return;
   }
