@@ -200,7 +200,7 @@ void MainWindow::set_stage_option(const std::function<void(viz::StageOptions&)>&
 }
 
 void MainWindow::closeEvent(QCloseEvent* event) {
-  if (!closing_ && document_.runs().would_lose()) {
+  if (!closing_ && document_.would_lose()) {
     event->ignore();
     return before_losing([this] { closing_ = true, close(); });
   }

@@ -126,12 +126,14 @@ void MainWindow::save_session_file(const std::filesystem::path& path, const std:
 }
 
 void MainWindow::before_losing(const std::function<void()>& go_on) {
-  if (!document_.runs().would_lose()) return go_on();
-  auto* box =
-      new QMessageBox(QMessageBox::Question, "flashscope", "Runs were measured on a GPU and are in no session file.",
-                      QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel, this);
+  if (!document_.would_lose()) return go_on();
+  const QString what = !document_.would_lose_sweeps()   ? "Runs were measured on a GPU and are"
+                       : !document_.runs().would_lose() ? "A sweep was measured on a GPU and is"
+                                                        : "Runs and a sweep were measured on a GPU and are";
+  auto* box = new QMessageBox(QMessageBox::Question, "flashscope", what + " in no session file.",
+                              QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel, this);
   box->setObjectName("would_lose");
-  box->setInformativeText("Save them before they are lost?");
+  box->setInformativeText("Save before that is lost?");
   box->setDefaultButton(QMessageBox::Save);
   box->setAttribute(Qt::WA_DeleteOnClose);
   connect(box, &QMessageBox::finished, this, [this, go_on](int answer) {
@@ -150,7 +152,7 @@ void MainWindow::show_title() {
   const QString name = text(document_.problem()->name);
   setWindowTitle(session_path_.empty() ? name + "[*] - flashscope"
                                        : text(session_path_.filename().string()) + "[*] - " + name + " - flashscope");
-  setWindowModified(session_path_.empty() ? document_.runs().would_lose() : document_.modified());
+  setWindowModified(session_path_.empty() ? document_.would_lose() : document_.modified());
 }
 
 }  // namespace flashscope::window
