@@ -71,6 +71,12 @@ MainWindow::MainWindow(const WindowStart& start)
   overlay_ = new OverlayBar(stage_);
   explorer_ = new ExplorerWindow(this);
   connect(explorer_, &ExplorerWindow::change, this, &MainWindow::apply);
+  // No commands of the person: what they wait for and what they are told stays.
+  connect(explorer_, &ExplorerWindow::measured, this, [this](const std::shared_ptr<const MeasuredSweep>& sweep) {
+    document_.keep_sweep(sweep);
+    refresh();
+  });
+  connect(explorer_, &ExplorerWindow::measures, this, [this](bool on_gpu) { document_.hold_gpu(on_gpu); });
   connect(explorer_, &ExplorerWindow::opened, this, &MainWindow::open_explored);
   make_docks();
   make_actions();

@@ -17,9 +17,10 @@ void MainWindow::open_explored(const Shape& shape, const Mask& mask, const Recip
   const std::shared_ptr<const Problem>& open = document_.problem();
   // Tensors of a person's file stay what they are. Random ones and the demo's are drawn again in the explored shape.
   const bool drawn = open && open->name.starts_with("random ");
+  const QString words = QString("%1, Br %2, Bc %3").arg(text(name(recipe.algorithm))).arg(recipe.Br).arg(recipe.Bc);
   const auto only_recipe = [&](const QString& why) {
     apply([recipe](Document& document) { document.set_recipe(recipe); });
-    notice(why + ": the stepper took order, Br and Bc only; N, d, type and masks stay.");
+    notice(why + ": the stepper took the recipe alone (" + words + "); N, d, type and masks stay.");
   };
   if (open && open->q != demo_->q && !drawn) return only_recipe("The open problem holds tensors of a file");
   if (mask.keep || mask.bias) return only_recipe("The explored mask is of a file");
@@ -30,7 +31,7 @@ void MainWindow::open_explored(const Shape& shape, const Mask& mask, const Recip
   notice("Drawing random Q, K and V...");
   drawing_.start(
       [shape, mask](const std::stop_token&) { return random_problem(shape, kSeed, {}, mask); },
-      [this, recipe](const std::shared_ptr<const Problem>& problem) {
+      [this, recipe, words](const std::shared_ptr<const Problem>& problem) {
         session_path_.clear();  // another document; its runs are kept
         apply([&](Document& document) {
           document.join_changes(true);
@@ -38,9 +39,11 @@ void MainWindow::open_explored(const Shape& shape, const Mask& mask, const Recip
           document.set_recipe(recipe);
           document.join_changes(false);
         });
-        notice(QString("Opened random Q, K and V of %1 x %2, d %3, as explored; undo brings the problem before back.")
-                   .arg(grouped(problem->Q().rows), grouped(problem->K().rows))
-                   .arg(problem->Q().cols));
+        notice(
+            QString("Opened random Q, K and V of N %1 x %2, d %3, and %4, as explored; undo brings back what was open.")
+                .arg(grouped(problem->Q().rows), grouped(problem->K().rows))
+                .arg(problem->Q().cols)
+                .arg(words));
       },
       [this](const QString& why) { notice(why); });
 }

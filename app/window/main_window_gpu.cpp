@@ -1,8 +1,9 @@
-// Where full runs are made: on the CPU, or on one of the GPUs that are there.
+// Where full runs and measured sweeps are made: on the CPU, or on one of the GPUs that are there.
 #include <QActionGroup>
 #include <QMenu>
 
 #include "app/window/device_bar.h"
+#include "app/window/explorer/explorer_window.h"
 #include "app/window/main_window.h"
 #include "app/window/stage_widget.h"
 #include "app/window/text.h"
@@ -38,12 +39,12 @@ void MainWindow::take_gpus(const gpu::GpuStatus& status) {
   if (found == status.devices.end()) wanted.device = status.devices.front().index;
   auto* group = new QActionGroup(this);
   for (const gpu::GpuDevice& device : status.devices) {
-    QAction* choice =
-        actions_.add_check(QString("run.device.%1").arg(device.index), "Run",
-                           QString("GPU %1: %2").arg(device.index).arg(text(device.name)), "", "The GPU of full runs",
-                           device.index == wanted.device, [this, index = device.index](bool on) {
-                             if (on) set_target({target_.gpu, index});
-                           });
+    QAction* choice = actions_.add_check(QString("run.device.%1").arg(device.index), "Run",
+                                         QString("GPU %1: %2").arg(device.index).arg(text(device.name)), "",
+                                         "The GPU of full runs and of measured sweeps", device.index == wanted.device,
+                                         [this, index = device.index](bool on) {
+                                           if (on) set_target({target_.gpu, index});
+                                         });
     group->addAction(choice);
     gpu_menu_->addAction(choice);
   }
@@ -56,6 +57,7 @@ void MainWindow::set_target(const RunTarget& target) {
   target_ = target;
   settings_.setValue("run/gpu", target.gpu);
   settings_.setValue("run/device", target.device);
+  explorer_->choose_device(target.device);
   if (QAction* device = actions_[QString("run.device.%1").arg(target.device)])
     actions_["run.gpu"]->setToolTip("Full runs on " + device->text() + ", in a process of their own");
 }

@@ -11,6 +11,7 @@
 #include <QSlider>
 #include <QSpinBox>
 #include <QVBoxLayout>
+#include <algorithm>
 #include <cmath>
 
 #include "app/window/text.h"
@@ -310,6 +311,17 @@ void ExplorerControls::explore(const MeasuredPoint& point) {
 
 void ExplorerControls::choose_gauge(Gauge gauge) {
   state_.gauge = gauge;
+  changed(false);
+}
+
+void ExplorerControls::choose_device(std::string_view name) {
+  const HardwareSheet* known = find_sheet(name);
+  // One that was found comes after the sheets, and says more.
+  const auto found = std::find_if(sheets_.rbegin(), sheets_.rend(), [&](const HardwareSheet& sheet) {
+    return sheet.name == name || (known && sheet.name == known->name);
+  });
+  if (found == sheets_.rend() || (sheet_ && sheet_->name == found->name)) return;
+  state_.device = sheet_ = *found;
   changed(false);
 }
 

@@ -4,6 +4,7 @@
 
 #include <QWidget>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "engine/insight/curves.h"
@@ -40,6 +41,7 @@ class ExplorerControls : public QWidget {
   void choose_blocks(std::int64_t Br, std::int64_t Bc);
   void explore(const MeasuredPoint& point);  // its shape, mask and recipe
   void choose_gauge(Gauge gauge);
+  void choose_device(std::string_view name);  // the sheet of a device of that name, if there is one
 
  signals:
   void edited();

@@ -20,6 +20,8 @@
 namespace flashscope::window {
 namespace {
 
+constexpr const char* kMeasuredAdvice = "measured";
+
 QTableWidget* make_table(const QStringList& columns, const char* object_name) {
   auto* table = new QTableWidget(0, static_cast<int>(columns.size()));
   table->setObjectName(object_name);
@@ -75,7 +77,9 @@ ExplorerWindow::ExplorerWindow(QWidget* parent)
   maps->setChildrenCollapsible(false);
   for (MapView* map : {formula_map_, map_}) {
     maps->addWidget(map);
-    connect(map, &MapView::chosen, this, &ExplorerWindow::open_recipe);
+    connect(map, &MapView::chosen, this, [this](std::int64_t Br, std::int64_t Bc) {
+      open_recipe(Br, Bc, controls_->state().gauge ? Of::measured : Of::formula);  // both maps show the explored recipe
+    });
   }
   formula_map_->hide();
   connect(maps, &QSplitter::splitterMoved, this, &ExplorerWindow::align_maps);
@@ -100,7 +104,9 @@ ExplorerWindow::ExplorerWindow(QWidget* parent)
   auto* open = new QPushButton("Open in the stepper");
   connect(open, &QPushButton::clicked, this, [this] {
     const int row = advice_->currentRow();
-    if (row >= 0) open_recipe(advice_->item(row, 1)->text().toLongLong(), advice_->item(row, 2)->text().toLongLong());
+    if (row < 0) return;
+    open_recipe(advice_->item(row, 1)->text().toLongLong(), advice_->item(row, 2)->text().toLongLong(),
+                advice_->item(row, 0)->text().startsWith(kMeasuredAdvice) ? Of::measured : Of::formula);
   });
   connect(advice_, &QTableWidget::cellDoubleClicked, open, &QPushButton::click);
   advice_layout->addWidget(advice_, 1);
@@ -120,12 +126,7 @@ ExplorerWindow::ExplorerWindow(QWidget* parent)
   connect(bar_, &MeasureBar::chosen, this, [this](int n) {
     if (n >= 0 && n < static_cast<int>(sweeps_.size())) explore(sweeps_[static_cast<std::size_t>(n)]);
   });
-  connect(&measuring_, &Measuring::changed, this, [this] {
-    if (measuring_.measured() > 0)
-      emit change([sweep = measuring_.sweep()](Document& document) { document.keep_sweep(measured_part(sweep)); });
-    show_measuring();
-    update_page();
-  });
+  connect(&measuring_, &Measuring::changed, this, &ExplorerWindow::on_measuring);
 
   auto* right = new QWidget;
   auto* pages = new QVBoxLayout(right);
@@ -172,22 +173,39 @@ void ExplorerWindow::align_maps() {
   QTimer::singleShot(0, this, [this] { map_->align(formula_map_->isVisible() ? formula_map_ : nullptr); });
 }
 
+void ExplorerWindow::choose_device(int device) {
+  if (std::exchange(measure_options_.device, device) == device || given_) return;
+  on_.reset(), no_gpu_ = kLooking;
+  looked_ = false;
+  if (isVisible()) look_for_devices();
+  show_measuring();
+}
+
 void ExplorerWindow::look_for_devices() {
+  struct Found {
+    gpu::GpuStatus status;
+    std::optional<MeasuredOn> on;
+    std::string missing;
+  };
   if (std::exchange(looked_, true)) return;
   looking_.start(
-      [](const std::stop_token&) { return gpu_status(); },
-      [this](const gpu::GpuStatus& status) {
-        if (!on_) {
-          try {
-            MeasureOptions options;
-            options.cache = measured_cache();
-            measure_on(measured_on(options.device), options);
-          } catch (const std::exception& missing) {
-            no_gpu_ = missing.what();
-            show_measuring();
-          }
+      [device = measure_options_.device](const std::stop_token&) {
+        Found found{gpu_status(), {}, {}};
+        try {
+          found.on = measured_on(device);
+        } catch (const std::exception& missing) {
+          found.missing = missing.what();
         }
-        for (const gpu::GpuDevice& device : status.devices) {
+        return found;
+      },
+      [this](const Found& found) {
+        if (!given_) {
+          on_ = found.on, no_gpu_ = found.missing;
+          measure_options_.cache = measured_cache();
+          show_measuring();
+        }
+        if (std::exchange(listed_, true)) return;
+        for (const gpu::GpuDevice& device : found.status.devices) {
           controls_->add_device(sheet_of_device(
               {device.name, device.major, device.minor, device.limits.sms, device.limits.shared_bytes_per_block,
                device.limits.shared_bytes_per_sm, device.limits.l2_bytes, device.memory_bytes}));
@@ -198,6 +216,7 @@ void ExplorerWindow::look_for_devices() {
 
 void ExplorerWindow::refresh(const Document& document) {
   if (!document.problem()) return;
+  if (std::exchange(run_on_gpu_, document.runs_on_gpu()) != run_on_gpu_) show_measuring();
   const bool moved = document.recipe() != stepper_;
   stepper_ = document.recipe();
   stepped_ = document.problem();
@@ -205,9 +224,13 @@ void ExplorerWindow::refresh(const Document& document) {
   runs_ = document.runs().all();
   if (document.sweeps() != sweeps_) {
     sweeps_ = document.sweeps();
-    if (chosen_ && std::find(sweeps_.begin(), sweeps_.end(), chosen_) == sweeps_.end()) chosen_.reset();
+    if (chosen_) {  // as it is now
+      const auto found =
+          std::find_if(sweeps_.begin(), sweeps_.end(), [this](const Sweep& one) { return same_sweep(*one, *chosen_); });
+      chosen_ = found == sweeps_.end() ? Sweep() : *found;
+    }
     const Sweep& measured = measuring_.sweep();
-    const bool own = measured && !sweeps_.empty() && sweeps_.back()->date == measured->date;
+    const bool own = measured && !sweeps_.empty() && same_sweep(*sweeps_.back(), *measured);
     if (!sweeps_.empty() && !own) return explore(sweeps_.back());  // out of a session
     show_measuring();
     update_page();
@@ -220,6 +243,7 @@ void ExplorerWindow::explore(const Sweep& sweep) {
   chosen_ = sweep;
   const Page page = page_of(*sweep);
   if (page == Page::map && !controls_->state().gauge) controls_->choose_gauge(Gauge::l2_sm);
+  controls_->choose_device(sweep->on.device);
   controls_->explore(typical_point(*sweep));
   go_to(page);
   show_measuring();
@@ -231,11 +255,12 @@ void ExplorerWindow::go_to(Page page) {
 }
 
 // The explored problem and recipe into the stepper: a problem of random tensors is made again in that shape, the
-// tensors of a file stay what they are.
-void ExplorerWindow::open_recipe(std::int64_t Br, std::int64_t Bc) {
+// tensors of a file stay what they are. What was measured is of the explored recipe with all its conventions; of the
+// formula's, the stepper's own are kept.
+void ExplorerWindow::open_recipe(std::int64_t Br, std::int64_t Bc, Of of) {
   controls_->choose_blocks(Br, Bc);
   const CurveProblem explored = controls_->state().problem;
-  Recipe recipe = stepper_;
+  Recipe recipe = of == Of::measured ? explored.recipe : stepper_;
   recipe.Br = Br, recipe.Bc = Bc, recipe.sram.reset();
   if (recipe.algorithm != explored.recipe.algorithm) {
     recipe.algorithm = explored.recipe.algorithm;
@@ -252,18 +277,20 @@ void ExplorerWindow::open_recipe(std::int64_t Br, std::int64_t Bc) {
 
 void ExplorerWindow::measure_on(const MeasuredOn& on, const MeasureOptions& options) {
   on_ = on, measure_options_ = options;
+  given_ = true;
   no_gpu_.clear();
   show_measuring();
 }
 
 ExplorerWindow::Sweep ExplorerWindow::shown_sweep() const {
-  if (measuring_.state() != Measuring::State::idle) return measuring_.sweep();
   if (chosen_) return chosen_;
+  if (measuring_.state() != Measuring::State::idle) return measuring_.sweep();
   return sweeps_.empty() ? Sweep() : sweeps_.back();
 }
 
 void ExplorerWindow::start_measuring() {
-  if (!on_) return;
+  if (!on_ || run_on_gpu_) return;
+  controls_->choose_device(on_->device);
   const CurveProblem& problem = controls_->state().problem;
   chosen_.reset();
   if (const std::optional<Along> along = along_of(page()))
@@ -275,12 +302,21 @@ void ExplorerWindow::start_measuring() {
   measuring_.start(begin_plane(*on_, measure_options_, like), true, measure_options_);
 }
 
+void ExplorerWindow::on_measuring() {
+  emit measures(measuring_.on_gpu());
+  if (measuring_.measured() > 0) emit measured(measured_part(measuring_.sweep()));
+  show_measuring();
+  update_page();
+}
+
 void ExplorerWindow::show_measuring() {
   const CurveProblem& problem = controls_->state().problem;
   MeasuredPoint like;
   like.shape = problem.shape, like.mask = problem.mask, like.recipe = problem.recipe;
   const std::optional<Along> along = along_of(page());
-  std::string why = !on_ ? no_gpu_ : why_not_measurable(like);
+  std::string why = !on_          ? no_gpu_
+                    : run_on_gpu_ ? "a full run is on the GPU, and its counters would see this sweep too"
+                                  : why_not_measurable(like);
   if (why.empty() && !along && problem.recipe.algorithm == Algorithm::standard)
     why = "standard attention has no block sizes to choose";
   const QString what = !along               ? "Measure block sizes"
@@ -366,7 +402,8 @@ void ExplorerWindow::show_advice(const AdvicePage& advice) {
     advice_->insertRow(row);
     const auto bytes = formula_bytes(point);
     set_row(advice_, row,
-            {row > 0 && advice_->item(row - 1, 0)->text().startsWith("measured") ? "measured next" : "measured best",
+            {QString(kMeasuredAdvice) +
+                 (row > 0 && advice_->item(row - 1, 0)->text().startsWith(kMeasuredAdvice) ? " next" : " best"),
              QString::number(point.recipe.Br), QString::number(point.recipe.Bc),
              bytes ? short_bytes(static_cast<std::int64_t>(*bytes)) : "none", time_of(point.recipe),
              short_bytes(point.gpu->shared_bytes) + " [compiled]", grouped(point.gpu->blocks) + " [launched]",

@@ -29,7 +29,8 @@ class ExplorerWindow : public QWidget {
   explicit ExplorerWindow(QWidget* parent);
   void refresh(const Document& document);
   bool idle() const { return !work_.running() && !again_; }  // what is shown is what is asked for
-  // The GPU that measures, as it is found; tests give another.
+  void choose_device(int device);                            // the GPU that measures
+  // In place of the one that is found, for tests.
   void measure_on(const MeasuredOn& on, const MeasureOptions& options);
 
   ExplorerControls* controls() { return controls_; }
@@ -40,6 +41,8 @@ class ExplorerWindow : public QWidget {
 
  signals:
   void change(const flashscope::window::Change& change);
+  void measured(const std::shared_ptr<const flashscope::MeasuredSweep>& sweep);  // so far
+  void measures(bool on_gpu);
   // Another problem than the stepper's is to be stepped.
   void opened(const flashscope::Shape& shape, const flashscope::Mask& mask, const flashscope::Recipe& recipe);
 
@@ -58,11 +61,13 @@ class ExplorerWindow : public QWidget {
   void explore(const Sweep& sweep);  // its problem, on the page that shows its points
   void start_measuring();
   void show_measuring();
-  Sweep shown_sweep() const;  // the one that is being measured, the chosen one, or the newest; or null
+  Sweep shown_sweep() const;  // the chosen one, the one that is being measured, or the newest; or null
   void take(Page page, PageResult result);
   void show_advice(const AdvicePage& advice);
   void show_hardware();
-  void open_recipe(std::int64_t Br, std::int64_t Bc);
+  enum class Of { formula, measured };
+  void open_recipe(std::int64_t Br, std::int64_t Bc, Of of);
+  void on_measuring();
   void look_for_devices();
 
   ExplorerControls* controls_ = nullptr;
@@ -78,13 +83,15 @@ class ExplorerWindow : public QWidget {
   MeasureBar* bar_ = nullptr;
   Measuring measuring_;
   std::optional<MeasuredOn> on_;
-  std::string no_gpu_ = "looking for a GPU";
+  static constexpr const char* kLooking = "looking for a GPU";
+  std::string no_gpu_ = kLooking;  // why nothing can be measured
   MeasureOptions measure_options_;
   std::vector<Sweep> sweeps_;  // the document's
   std::vector<RunPointer> runs_;
   Sweep chosen_;
   Background work_, looking_;
-  bool again_ = false, looked_ = false;
+  bool again_ = false, looked_ = false, listed_ = false, given_ = false;
+  bool run_on_gpu_ = false;  // by the document
 };
 
 }  // namespace flashscope::window

@@ -21,7 +21,8 @@ MeasureBar::MeasureBar(QWidget* parent) : QWidget(parent) {
   sweeps_->setObjectName("sweeps");
   sweeps_->setAccessibleName("measured sweep");
   sweeps_->setToolTip("What a GPU measured, here or in a session; choosing one explores its problem");
-  sweeps_->setMinimumContentsLength(30);
+  sweeps_->setPlaceholderText("being measured, no point yet");
+  sweeps_->setMinimumContentsLength(46);
   sweeps_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
   row->addWidget(sweeps_, 2);
   const auto button = [&](const char* name) {
@@ -43,7 +44,7 @@ MeasureBar::MeasureBar(QWidget* parent) : QWidget(parent) {
   words_ = new QLabel;
   words_->setObjectName("measuring");
   words_->setTextFormat(Qt::PlainText);
-  row->addWidget(words_, 3);
+  row->addWidget(words_, 2);
   connect(sweeps_, &QComboBox::activated, this, &MeasureBar::chosen);
   connect(start_, &QPushButton::clicked, this, &MeasureBar::start);
   connect(cancel_, &QPushButton::clicked, this, &MeasureBar::cancel);
@@ -66,7 +67,10 @@ void MeasureBar::show_state(const Measuring& measuring, const QString& what, con
     progress_->setMaximum(static_cast<int>(measuring.sweep()->points.size()));
     progress_->setValue(static_cast<int>(measuring.measured()));
   }
-  const QString words = !measuring.failed().isEmpty() ? measuring.failed() : idle ? why_not : QString();
+  pause_->setEnabled(!paused || why_not.isEmpty());
+  const QString words = !measuring.failed().isEmpty() ? measuring.failed()
+                        : idle || paused              ? why_not
+                                                      : "the stage and steps on the GPU wait; Pause lets them go on";
   words_->setText(words_->fontMetrics().elidedText(words, Qt::ElideRight, 320));
   words_->setToolTip(words);
 }
@@ -75,7 +79,7 @@ void MeasureBar::show_sweeps(const std::vector<Sweep>& sweeps, const Sweep& show
   QStringList names;
   int current = -1;
   for (const Sweep& sweep : sweeps) {
-    if (sweep == shown) current = static_cast<int>(names.size());
+    if (shown && same_sweep(*sweep, *shown)) current = static_cast<int>(names.size());
     const auto measured =
         std::count_if(sweep->points.begin(), sweep->points.end(), [](const MeasuredPoint& p) { return p.gpu; });
     const MeasuredPoint& first = sweep->points.front();
@@ -83,14 +87,14 @@ void MeasureBar::show_sweeps(const std::vector<Sweep>& sweeps, const Sweep& show
         << QString("%1: %2, %3 points").arg(text(sweep_name(*sweep)), text(name(first.recipe.algorithm))).arg(measured);
   }
   if (names.isEmpty()) names << "nothing yet";
-  QStringList now;
-  for (int n = 0; n < sweeps_->count(); ++n) now << sweeps_->itemText(n);
-  if (now != names) {
-    sweeps_->clear();
-    sweeps_->addItems(names);
+  // What is there is named anew, so that a list which is open stays open.
+  while (sweeps_->count() > names.size()) sweeps_->removeItem(sweeps_->count() - 1);
+  for (int n = 0; n < static_cast<int>(names.size()); ++n) {
+    if (n == sweeps_->count()) sweeps_->addItem(names[n]);
+    if (names[n] != sweeps_->itemText(n)) sweeps_->setItemText(n, names[n]);
   }
   sweeps_->setEnabled(!sweeps.empty());
-  sweeps_->setCurrentIndex(std::max(current, 0));
+  sweeps_->setCurrentIndex(sweeps.empty() ? 0 : current);  // of one that has no point yet: none
 }
 
 }  // namespace flashscope::window

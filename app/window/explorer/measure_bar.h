@@ -22,7 +22,7 @@ class MeasureBar : public QWidget {
  public:
   using Sweep = std::shared_ptr<const MeasuredSweep>;
   explicit MeasureBar(QWidget* parent = nullptr);
-  // `why_not`: why nothing can be measured now; empty where it can.
+  // `why_not`: why nothing can be measured now, nor gone on with; empty where it can.
   void show_state(const Measuring& measuring, const QString& what, const QString& why_not);
   void show_sweeps(const std::vector<Sweep>& sweeps, const Sweep& shown);
 
