@@ -92,12 +92,15 @@ class MeasuredTest : public ExplorerTest {
   void measure_with_the_stand_in() {
     MeasureOptions options;
     options.program = FLASHSCOPE_TEST_CHILD;
-    options.silence = std::chrono::seconds(1);  // some of its points never end
+    options.silence = std::chrono::seconds(2);  // some of its points never end
     options.cache = folder_.filePath("cache").toStdString();
     explorer().measure_on(measured_on_h200(), options);
   }
   bool measured() {
-    return wait_until([this] { return explorer().measuring().state() == Measuring::State::idle; }) && shown();
+    const Measuring& measuring = explorer().measuring();
+    if (!wait_until([&] { return measuring.state() != Measuring::State::running; })) return false;
+    EXPECT_EQ(measuring.failed().toStdString(), "");
+    return measuring.state() == Measuring::State::idle && shown();
   }
 };
 
