@@ -291,18 +291,26 @@ class Loader {
     return turned;
   }
 
-  // Which part of a file's array its numbers are of; empty where all of it was read.
-  std::string part(const Source& source, std::int64_t read, const char* of, std::optional<std::int64_t> head) const {
-    if (read == source.info.elements()) return {};
+  // Which part of a file's array of so many batches and heads its numbers are of; empty where all of it was read.
+  std::string part(std::int64_t batches, std::int64_t heads, const char* of, std::optional<std::int64_t> head) const {
     std::string text;
-    if (q_.batches > 1) text = fmt::format(", batch {}", wanted_.batch);
-    if (head) text += fmt::format(", {} {}", of, *head);
+    if (batches > 1) text = fmt::format(", batch {}", wanted_.batch);
+    if (heads > 1 && head) text += fmt::format(", {} {}", of, *head);
     return text.empty() ? text : "; of" + text.substr(1);
   }
+  // A mask's last dimensions are (batch, head, Nq, Nk); it may lack the first ones.
+  std::string part(const MaskPlan& plan) const {
+    const std::vector<std::int64_t>& shape = plan.source.info.shape;
+    const auto extent = [&](std::size_t from_end) {
+      return shape.size() >= from_end ? shape[shape.size() - from_end] : std::int64_t{1};
+    };
+    return part(extent(4), extent(3), "head", wanted_.head);
+  }
 
-  void report(std::string_view role, const Source& source, const Tensor& tensor, std::optional<std::int64_t> head) {
+  void report(std::string_view role, const Extents& extents, const Tensor& tensor, std::optional<std::int64_t> head) {
+    const Source& source = sources_.at(role);
     const TensorSummary summary = summarise(tensor);
-    const std::string of = part(source, tensor.size(), role == "k" || role == "v" ? "kv head" : "head", head);
+    const std::string of = part(extents.batches, extents.heads, role == "k" || role == "v" ? "kv head" : "head", head);
     found_.push_back(fmt::format("{} {}{} range {:.4g} .. {:.4g}, {} NaN, {} Inf", role, source.describe(),
                                  of.empty() ? "," : of + ":", summary.min, summary.max, summary.nan, summary.inf));
     if (role != "lse" && summary.nan + summary.inf > 0)
@@ -319,7 +327,7 @@ class Loader {
     const auto tensor = [&](std::string_view role, const Extents& extents, std::optional<std::int64_t> one,
                             bool turned) {
       Tensor read = read_tensor(sources_[role], extents, one, turned);
-      report(role, sources_[role], read, one);
+      report(role, extents, read, one);
       return read;
     };
     Tensor Q = tensor("q", q_, head, rows_first), K = tensor("k", k_, kv_head, rows_first),
@@ -366,8 +374,7 @@ class Loader {
                                                       std::plus<>(), [](std::uint64_t w) { return std::popcount(w); });
       found_.push_back(fmt::format("mask {}, {} means {}{}, {} of {} cells keep", keep_->source.describe(),
                                    keep_->source.info.type == ElementType::boolean ? "true" : "1",
-                                   wanted_.mask_means == MaskMeans::keep ? "keep" : "drop",
-                                   part(keep_->source, keep_->elements(), "head", wanted_.head), kept,
+                                   wanted_.mask_means == MaskMeans::keep ? "keep" : "drop", part(*keep_), kept,
                                    keep_->elements()));
       mask.keep = std::move(keep);
     }
@@ -376,8 +383,7 @@ class Loader {
     const MaskSummary summary = summarise(mask);
     const std::string what = bias_->source.info.name.empty() ? "bias" : bias_->source.info.name;
     found_.push_back(fmt::format("{} {}, added to the scores{}, {} of {} cells -inf", what, bias_->source.describe(),
-                                 part(bias_->source, bias_->elements(), "head", wanted_.head), summary.minus_inf_cells,
-                                 bias_->elements()));
+                                 part(*bias_), summary.minus_inf_cells, bias_->elements()));
     if (summary.nan_cells > 0)
       warnings_.push_back(fmt::format(
           "{}: {} NaN cells{}", what, summary.nan_cells,

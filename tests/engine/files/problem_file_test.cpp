@@ -176,6 +176,20 @@ TEST_F(ProblemFile, OneHeadWithItsKeysAndValues) {
   }
 }
 
+TEST_F(ProblemFile, OnlyAHeadOrBatchThatAnArrayHasIsNamed) {
+  ProblemFiles files = put({{"q", ramp({2, 4, 3, 8})},
+                            {"k", ramp({2, 1, 5, 8})},
+                            {"v", ramp({2, 1, 5, 8})},
+                            {"mask", bits({2, 1, 1, 5}, {0, 0, 0, 0, 0, 1, 1, 0, 1, 1})},
+                            {"bias", ramp({4, 3, 5})}});
+  files.batch = 1, files.head = 2;
+  const std::vector<std::string> found = load_problem(files).found;
+  EXPECT_THAT(found, Contains(HasSubstr("float32; of batch 1, head 2: range ")));
+  EXPECT_THAT(found, Contains(HasSubstr("float32; of batch 1: range ")));  // one kv head
+  EXPECT_THAT(found, Contains("mask (2, 1, 1, 5) bool, true means keep; of batch 1, 4 of 5 cells keep"));
+  EXPECT_THAT(found, Contains(HasSubstr("added to the scores; of head 2, 0 of 15 cells -inf")));
+}
+
 TEST_F(ProblemFile, ThreeFilesAndAMaskOfItsOwn) {
   ProblemFiles files;
   files.q = folder_.put("a.npy", ramp({3, 4}));
