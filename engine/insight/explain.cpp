@@ -15,6 +15,7 @@
 #include "engine/attention/row_walk.h"
 #include "engine/error.h"
 #include "engine/insight/candidates.h"
+#include "engine/insight/digits.h"
 #include "engine/insight/gallery.h"
 
 namespace flashscope {
@@ -333,12 +334,6 @@ class Explainer {
   Rows bad_, good_;
   double largest_V_ = 0;
 };
-
-std::string grouped(std::int64_t n) {
-  std::string digits = std::to_string(n);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, 1, ',');
-  return digits;
-}
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "engine/error.h"
+#include "engine/insight/digits.h"
 
 namespace flashscope {
 
@@ -64,13 +65,13 @@ std::string text(const RunNans& nans) {
   const std::int64_t rows = count_rows(nans.rows);
   if (nans.same())
     return rows == 0 ? "no row of O is NaN, and none by the engine"
-                     : fmt::format("the engine has the same {} row{} as NaN: its chain is this run's", rows,
+                     : fmt::format("the engine has the same {} row{} as NaN: its chain is this run's", grouped(rows),
                                    rows == 1 ? "" : "s");
-  std::string text = fmt::format("{} row{} of O NaN; not the engine's rows:", rows, rows == 1 ? "" : "s");
+  std::string text = fmt::format("{} row{} of O NaN; not the engine's rows:", grouped(rows), rows == 1 ? "" : "s");
   if (const std::int64_t n = count_rows(nans.run_only); n > 0)
-    text += fmt::format(" {} only in this run, which the engine's chain does not explain", n);
+    text += fmt::format(" {} only in this run, which the engine's chain does not explain", grouped(n));
   if (const std::int64_t n = count_rows(nans.engine_only); n > 0)
-    text += fmt::format("{} {} only by the engine", count_rows(nans.run_only) > 0 ? ";" : "", n);
+    text += fmt::format("{} {} only by the engine", count_rows(nans.run_only) > 0 ? ";" : "", grouped(n));
   return text;
 }
 

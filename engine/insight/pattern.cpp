@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/insight/compare.h"
+#include "engine/insight/digits.h"
 
 namespace flashscope {
 namespace {
@@ -18,16 +19,16 @@ bool consecutive(const Rows& rows) { return rows.back() - rows.front() + 1 == st
 
 // "row 5", "rows 5 to 9"
 std::string rows_words(std::int64_t first, std::int64_t last) {
-  return first == last ? fmt::format("row {}", first) : fmt::format("rows {} to {}", first, last);
+  return first == last ? "row " + grouped(first) : fmt::format("rows {} to {}", grouped(first), grouped(last));
 }
 
 Named name_range(const Rows& rows, std::int64_t Nq, std::int64_t Nk, const Recipe& recipe) {
   const std::int64_t first = rows.front(), last = rows.back(), Br = recipe.Br;
   if (first == 0 && last == Nq - 1) return {"every-row", "every row"};
-  if (first == last) return {"one-row", fmt::format("row {} alone", first)};
+  if (first == last) return {"one-row", fmt::format("row {} alone", grouped(first))};
   const bool whole = first % Br == 0 && (last == Nq - 1 || (last + 1) % Br == 0);
   if (last == Nq - 1) {
-    std::string text = fmt::format("every row from {} on", first);
+    std::string text = fmt::format("every row from {} on", grouped(first));
     const std::int64_t last_block = (Nk - 1) / recipe.Bc * recipe.Bc;
     if (first == last_block)
       text += ", where the last column block begins";
@@ -41,7 +42,7 @@ Named name_range(const Rows& rows, std::int64_t Nq, std::int64_t Nk, const Recip
     return {"row-blocks",
             i == end ? fmt::format("row block {} whole", i) : fmt::format("row blocks {} to {} whole", i, end)};
   }
-  if (first == 0) return {"rows-before", fmt::format("the rows before {}", last + 1)};
+  if (first == 0) return {"rows-before", fmt::format("the rows before {}", grouped(last + 1))};
   return {"row-range", rows_words(first, last)};
 }
 
@@ -98,12 +99,12 @@ Named name_rows(const Rows& rows, const Shape& shape, const Recipe& recipe) {
   bool even = rows.size() > 2;
   for (std::size_t n = 1; n < rows.size(); ++n) even = even && rows[n] - rows[n - 1] == step;
   if (even)
-    return {"every-nth-row", step == 2 ? fmt::format("every other row from {} on", rows[0])
-                                       : fmt::format("every {}th row from {} on", step, rows[0])};
+    return {"every-nth-row", step == 2 ? fmt::format("every other row from {} on", grouped(rows[0]))
+                                       : fmt::format("every {}th row from {} on", step, grouped(rows[0]))};
   const auto n = static_cast<std::int64_t>(rows.size());
-  if (n * 10 >= shape.Nq * 9) return {"scattered", fmt::format("all but {} rows", shape.Nq - n)};
-  return {"scattered", fmt::format("{} of {} rows, from {} to {}, without a simple pattern", n, shape.Nq, rows.front(),
-                                   rows.back())};
+  if (n * 10 >= shape.Nq * 9) return {"scattered", fmt::format("all but {} rows", grouped(shape.Nq - n))};
+  return {"scattered", fmt::format("{} of {} rows, from {} to {}, without a simple pattern", grouped(n),
+                                   grouped(shape.Nq), grouped(rows.front()), grouped(rows.back()))};
 }
 
 Named name_heads(const Rows& heads, std::int64_t H) {
@@ -138,8 +139,8 @@ Pattern name_pattern(std::span<const std::uint8_t> bad, const Shape& shape, cons
     if (also.kind == named.kind && also.text == named.text) continue;
     std::int64_t all = 0;
     for (const Rows& of_head : rows) all += static_cast<std::int64_t>(of_head.size());
-    named = {"scattered",
-             fmt::format("{} of {} rows, not the same ones in each head", all, std::ssize(rows) * shape.Nq)};
+    named = {"scattered", fmt::format("{} of {} rows, not the same ones in each head", grouped(all),
+                                      grouped(std::ssize(rows) * shape.Nq))};
     break;
   }
   pattern.kind = named.kind, pattern.heads = named_heads.kind;

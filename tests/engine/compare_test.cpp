@@ -281,6 +281,11 @@ TEST(Compare, PatternsHaveNames) {
             "every-nth-row; every-head; every 3th row from 1 on, in every head");
   EXPECT_EQ(named([](auto h, auto r) { return h == 1 && r == 40; }),
             "one-row; one-head; row 40 alone, in head 1 alone");
+
+  const Shape longer{1, 1, 5000, 5000, 8, 8, DType::float32};
+  std::vector<std::uint8_t> rows(5000);
+  rows[3] = rows[1000] = rows[4711] = 1;
+  EXPECT_EQ(name_pattern(rows, longer, recipe).text, "3 of 5,000 rows, from 3 to 4,711, without a simple pattern");
 }
 
 TEST(Compare, PatternsInTheColumnsOfO) {
