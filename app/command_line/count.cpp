@@ -81,8 +81,10 @@ void print(const Schedule& schedule, const ElementsAndBytes& traffic, const Form
   fmt::print("{}  formula: {}\n", moved.text(), form.elements ? form.text : "none: " + form.reason);
   if (!standard) {
     const Saving split = saving(schedule);
-    fmt::print("  against standard: {} elements less by tiling, {} by tiles not visited\n", grouped(split.by_tiling()),
-               grouped(split.by_skipping()));
+    const std::int64_t mask = traffic.elements[Operand::mask].total() + traffic.elements[Operand::bias].total();
+    fmt::print("  against standard: {} elements less by tiling, {} by tiles not visited{}\n",
+               grouped(split.by_tiling()), grouped(split.by_skipping() + mask),
+               mask > 0 ? fmt::format("; {} more of the file's mask", grouped(mask)) : "");
   }
   const Footprint held = footprint(shape, recipe.algorithm);
   fmt::print("\nOn chip, one thread block\n{}\nHBM footprint {}, of which {} beyond Q, K, V, O (formula)\n",

@@ -22,6 +22,7 @@ Json ledger_report(const Schedule& schedule, const ElementsAndBytes& traffic, co
   const Recipe& recipe = schedule.recipe();
   const Minimum least = minimum(shape);
   const Saving split = saving(schedule);
+  const std::int64_t mask = traffic.elements[Operand::mask].total() + traffic.elements[Operand::bias].total();
   Json object;
   object["shape"] = json_of(shape);
   object["recipe"] = json_of(recipe);
@@ -42,7 +43,8 @@ Json ledger_report(const Schedule& schedule, const ElementsAndBytes& traffic, co
                       {"unmasked", split.unmasked},
                       {"run", split.run},
                       {"by_tiling", split.by_tiling()},
-                      {"by_skipping", split.by_skipping()}};
+                      {"by_skipping", split.by_skipping() + mask},
+                      {"mask_reads", mask}};
   object["footprint_bytes"] = footprint_json(footprint(shape, recipe.algorithm));
   return object;
 }

@@ -65,6 +65,11 @@ TEST_F(CommandLine, CountWithoutAClosedFormSaysWhy) {
   EXPECT_EQ(geometry["tiles_visited"], 4);
   EXPECT_EQ(geometry["formula"]["total"], geometry["elements"]["total"]);
   EXPECT_EQ(geometry["elements"]["by_tensor"]["bias"]["read"], 4 * 4);  // a row of 4 for each of 4 tiles
+  // What the mask reads is no loss by skipping: no tile is skipped.
+  const json& saving = geometry["saving"];
+  EXPECT_EQ(saving["by_skipping"], 0);
+  EXPECT_EQ(saving["mask_reads"], 16);
+  EXPECT_EQ(saving["run"], saving["unmasked"].get<int>() + 16);
 }
 
 TEST_F(CommandLine, TextLabelsItsNumbers) {

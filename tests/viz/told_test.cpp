@@ -184,6 +184,18 @@ TEST(Told, TrafficHasOneUnitAndOneScope) {
   EXPECT_THAT(said, HasSubstr("4 M\nstandard, formula\n722 k\nthis run, counted\n524 k\nI/O minimum, bound\n"));
 }
 
+// Reads of the mask itself are no negative saving.
+TEST(Told, WhatAMaskReadsIsSaidBesideTheSaving) {
+  FourHeads four;
+  four.data.saving = {4'000'000, 1'000'000, 1'000'009};  // no tile is skipped
+  four.data.traffic_total.elements[Operand::mask].read = 2;
+  four.data.traffic_total.elements[Operand::bias].read = 7;
+  EXPECT_THAT(words(scene_of(four.data)), HasSubstr("tiling 3 M, skip 0, mask +9\n"));
+  four.data.saving.run = 1'000'000;
+  four.data.traffic_total.elements[Operand::mask] = four.data.traffic_total.elements[Operand::bias] = {};
+  EXPECT_THAT(words(scene_of(four.data)), HasSubstr("saved: tiling 3 M, skipping 0\n"));
+}
+
 TEST(Told, OnChipIsTheSumOfItsBuffers) {
   FourHeads four;
   std::int64_t sum = 0;
