@@ -30,7 +30,7 @@ struct HardwareFigures {
 };
 
 // Of the matrix products of standard, handed to cuBLAS from the run's pool (what it recommends for Hopper): in the
-// measured peak, in no formula.
+// measured peak, and no tensor of the algorithm.
 inline constexpr std::int64_t kProductsWorkspaceBytes = std::int64_t{32} << 20;
 
 // What is in the caches when a run begins.

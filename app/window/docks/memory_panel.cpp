@@ -223,8 +223,8 @@ void MemoryPanel::refresh(const Document& document) {
   words << "Logarithmic scale. Hatched: formula; solid: measured by the allocator.";
   if (standard.workspace > 0)
     words << QString(
-                 "cuBLAS's workspace (%1, as it was given to it) is in the measured peak of standard and in no "
-                 "formula.")
+                 "cuBLAS's workspace (%1, as it was given to it) is in the measured peak of standard; it is no "
+                 "tensor of the algorithm.")
                  .arg(short_bytes(static_cast<std::int64_t>(standard.workspace)));
   else
     words << QString("On a GPU standard takes %1 of cuBLAS's workspace besides.")

@@ -20,7 +20,7 @@ struct MemoryGroup {
   QString title, source;  // "flash2 128 x 64", "measured: NVIDIA H200"
   std::vector<MemoryBar> bars;
   double beyond = 0;     // bytes beyond Q, K, V
-  double workspace = 0;  // of them cuBLAS's, which is no tensor of the algorithm and in no formula
+  double workspace = 0;  // of them cuBLAS's, which is no tensor of the algorithm
   double counters = 0;   // what counting took besides; not the algorithm's, so it is no bar
 };
 // The three algorithms on the open problem, that of the recipe first; each from its last run, GPU before CPU.

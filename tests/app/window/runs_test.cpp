@@ -253,7 +253,7 @@ TEST_F(RunsTest, MemoryIsByFormulaUntilItIsMeasured) {
   for (const MemoryGroup& group : panel->view().groups())
     for (const MemoryBar& bar : group.bars) EXPECT_NE(bar.what, "counters");
   const QString note = find<QLabel>("memory_note")->text();
-  EXPECT_TRUE(note.contains("32.0 MiB") && note.contains("no formula")) << note.toStdString();
+  EXPECT_TRUE(note.contains("32.0 MiB") && note.contains("no tensor of the algorithm")) << note.toStdString();
   EXPECT_TRUE(note.contains(number((40'000'000.0 - kProductsWorkspaceBytes) / 8'650'752, 3))) << note.toStdString();
 }
 
