@@ -291,7 +291,7 @@ void add_answer(Table& table, const ReportView& view) {
           {"", "", fmt::format("worst in head {}, row {}", view.first_head + error.worst_head, error.worst_row)});
     if (error.nan_mismatch > 0)
       table.line(
-          {"WRONGLY NaN", grouped(error.nan_mismatch), "of the checked rows: NaN in the run or in float64 only"});
+          {"NaN MISMATCH", grouped(error.nan_mismatch), "of the checked rows: NaN in the run or in float64 only"});
   }
   const auto compare = [&](const char* what, const std::shared_ptr<const Tensor>& given,
                            std::span<const double> computed) {

@@ -68,7 +68,7 @@ TEST_F(CommandLine, RunReportsMismatchAndNan) {
   EXPECT_FALSE(defect["error_vs_float64"]["max_within"].get<bool>());
   const std::string lines = run("run --random 1 --n 300 --d 16 --bc 100 --causal --order reverse --guard none").out;
   EXPECT_THAT(lines, HasSubstr("in the rows that are not NaN, tolerance"));
-  EXPECT_THAT(lines, testing::ContainsRegex("WRONGLY NaN +44 +of the checked rows"));
+  EXPECT_THAT(lines, testing::ContainsRegex("NaN MISMATCH +44 +of the checked rows"));
   EXPECT_THAT(lines, testing::Not(HasSubstr("EXCEEDED")));
   const json hidden = run_json("run --random 1 --n 300 --d 16 --bc 300 --defect no-rescale");
   EXPECT_THAT(hidden["defect_cannot_show"].get<std::string>(), HasSubstr("one tile"));

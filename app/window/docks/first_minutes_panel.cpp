@@ -73,7 +73,7 @@ QString MinuteLine::html(const QPalette& palette) const {
                      verdict_->within()            ? grouped(verdict_->rows_checked)
                      : verdict_->nan_mismatch == 0 ? QString("not all")
                                                    : grouped(verdict_->nan_mismatch),
-                     grouped(verdict_->rows), verdict_->nan_mismatch > 0 ? "NaN" : "right",
+                     grouped(verdict_->rows), verdict_->nan_mismatch > 0 ? "NaN on one side only" : "right",
                      verdict_->nan_mismatch > 0 ? " of the others" : "", number(verdict_->max, 3),
                      number(verdict_->tolerance, 3));
   return body;

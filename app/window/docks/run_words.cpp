@@ -25,11 +25,13 @@ RunVerdict verdict_of(const Report& report) {
     full[0] = full[0].toUpper();
     return small ? RunVerdict{right, "right", full} : RunVerdict{wrong, "wrong", full};
   }
-  const bool here = report.nan_row_count >= error.nan_mismatch;
-  QString full = rows_are(error.nan_mismatch) + (here ? " NaN where float64 is not" : " NaN here or in float64 alone");
+  // Which side is counted by neither; every NaN row of the run is among the checked ones.
+  const bool there = report.nan_row_count == 0;
+  QString full = rows_are(error.nan_mismatch) + " NaN " +
+                 (there ? "in float64 and not here" : "on one side only, here or in float64");
   full += others > 0 ? QString("; of the other %1 the ").arg(grouped(others)) + size + worst + "; " + checked
                      : "; " + checked;
-  return {nan, grouped(error.nan_mismatch) + " NaN", full};
+  return {nan, grouped(error.nan_mismatch) + (there ? " not NaN" : " NaN"), full};
 }
 
 }  // namespace flashscope::window

@@ -322,15 +322,12 @@ QString RunsPanel::answer_html(const RunPointer& run, const Colours& c) const {
     return paragraph(verdict.full, verdict.kind == RunVerdict::Kind::right         ? c.good
                                    : verdict.kind == RunVerdict::Kind::not_checked ? c.dim
                                                                                    : c.nan);
-  // Where every NaN row is wrong the verdict counts them.
-  const bool all_wrong = report.error && report.error->nan_mismatch == report.nan_row_count;
-  QString html = QString("<p style='margin:4px 0'><b style='color:%1'>%2</b>")
-                     .arg(c.nan.name(), all_wrong ? verdict.full
-                                                  : QString("%1 of %2 rows of O are NaN")
-                                                        .arg(grouped(report.nan_row_count),
-                                                             grouped(report.shape.heads * report.shape.Nq)));
+  QString html =
+      QString("<p style='margin:4px 0'><b style='color:%1'>%2</b>")
+          .arg(c.nan.name(), QString("%1 of %2 rows of O are NaN")
+                                 .arg(grouped(report.nan_row_count), grouped(report.shape.heads * report.shape.Nq)));
   if (!run->problem()) return html + " in this run of another problem</p>";
-  if (!all_wrong) html += "<br>" + verdict.full;
+  html += "<br>" + verdict.full;
   html += QString("<br><span style='color:%1'>%2</span>")
               .arg(c.dim.name(), nans_ && nans_of_ == run  ? text(flashscope::text(*nans_)).toHtmlEscaped()
                                  : !nans_failed_.isEmpty() ? nans_failed_.toHtmlEscaped()

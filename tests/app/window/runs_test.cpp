@@ -133,7 +133,7 @@ TEST_F(RunsTest, ANanOfTheGpuIsTracedByTheSameChain) {
   ASSERT_TRUE(wait_until([&] { return runs->nans() != nullptr; }));
   EXPECT_TRUE(runs->nans()->same());
   auto* text = find<QTextBrowser>("comparison");
-  EXPECT_TRUE(text->toPlainText().contains("4 rows are NaN where float64 is not")) << text->toPlainText().toStdString();
+  EXPECT_TRUE(text->toPlainText().contains("4 rows are NaN on one side only")) << text->toPlainText().toStdString();
   EXPECT_TRUE(text->toPlainText().contains("its chain is this run's"));
   // From another recipe: a click goes to the run's own and asks there.
   Recipe guarded = recipe;
@@ -202,7 +202,8 @@ TEST_F(RunsTest, NanRowsAreToldApartFromTheError) {
   EXPECT_EQ(badge().text(), "stepped = CPU, 72 rows NaN");
   EXPECT_TRUE(parity_words(compared()).good && parity_words(compared()).nan);
   EXPECT_TRUE(badge().toolTip().contains("72 rows of 300 are NaN on every side")) << badge().toolTip().toStdString();
-  const QString told = "72 rows are NaN where float64 is not; of the other 228 the largest error against float64 ";
+  const QString told =
+      "72 rows are NaN on one side only, here or in float64; of the other 228 the largest error against float64 ";
   for (const char* id : {"traffic", "runs"}) {
     const QString words = panel(id);
     EXPECT_TRUE(words.contains(told)) << id << ": " << words.toStdString();
