@@ -38,6 +38,7 @@ MaskPanel::MaskPanel(QWidget* parent) : Panel(parent), background_(this), flippi
     if (url.scheme() != "cancel") return;
     background_.cancel();
     timer_.stop();
+    forget(false);
     note_ = "cancelled; a change of the mask computes it again";
     show_text();
   });
@@ -55,16 +56,28 @@ void MaskPanel::refresh(const Document& document) {
     if (other_state || stale_) show_text();
     return;
   }
-  if (problem_ != stage.problem) report_.reset(), lines_.clear();  // of another mask
+  if (problem_ != stage.problem) forget(true);
   schedule_ = stage.schedule;
   problem_ = stage.problem;
   compute();
+}
+
+// What was found under another recipe, or of another problem. Rows and their keys are of the problem alone.
+void MaskPanel::forget(bool of_problem) {
+  if (of_problem)
+    report_.reset(), flipping_.cancel();
+  else if (report_)
+    report_->tiles.reset();
+  lines_.clear();
+  conventions_.clear();  // each is a whole mask or recipe that a click would set
+  put_lse_conventions();
 }
 
 void MaskPanel::compute() {
   scores_left_out_ = false;
   progress_ = 0;
   note_ = "computing ...";
+  const int scrolled = text_->verticalScrollBar()->value();  // to come back to: until then there is less to show
   show_text();
   timer_.start();
   // Every score of a large problem is computed only for somebody who looks.
@@ -88,7 +101,7 @@ void MaskPanel::compute() {
         found.conventions = conventions_in_force(*problem, schedule->recipe());
         return found;
       },
-      [this](const Findings& found) {
+      [this, scrolled](const Findings& found) {
         timer_.stop();
         note_.clear();
         report_ = found.report;
@@ -97,6 +110,7 @@ void MaskPanel::compute() {
         put_lse_conventions();
         scores_left_out_ = found.scores_matter && !found.scores;
         show_text();
+        text_->verticalScrollBar()->setValue(std::max(scrolled, text_->verticalScrollBar()->value()));
         emit reported();
       },
       [this](const QString& why_not) {
@@ -109,6 +123,7 @@ void MaskPanel::compute() {
 void MaskPanel::take_other(std::size_t index) {
   if (index >= conventions_.size()) return;
   const Convention& other = conventions_[index];
+  if (other.recipe && background_.running()) return;  // of the recipe before
   if (other.mask) {
     emit change([mask = *other.mask](Document& document) { document.set_mask(mask); });
   } else if (other.recipe) {

@@ -49,6 +49,7 @@ class MaskPanel : public Panel {
     std::vector<Convention> conventions;
     bool scores_matter = false;
   };
+  void forget(bool of_problem);
   void compute();
   void show_text();
   QString visible_html(const Colours& colours) const;

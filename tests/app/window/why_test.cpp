@@ -6,6 +6,7 @@
 #include <QToolButton>
 #include <QUrl>
 #include <algorithm>
+#include <thread>
 
 #include "app/window/docks/mask_panel.h"
 #include "app/window/docks/why_panel.h"
@@ -135,6 +136,44 @@ TEST_F(WhyTest, TheMaskReportFollowsAndTheOtherConventionIsAClick) {
   mask().take_other(convention("LSE sign"));
   EXPECT_EQ(document().stage().lse, (LseConvention{true, true, false}));
   EXPECT_TRUE(find<QTextBrowser>("mask_text")->toPlainText().contains("base 2, negative"));
+}
+
+// A convention is a whole mask or recipe: those of the problem before, or of a recipe that was cancelled, are gone.
+TEST_F(WhyTest, NothingOfAnotherProblemOrRecipeIsOffered) {
+  trigger("view.mask");
+  Mask causal;
+  causal.causal = Causal::top_left;
+  window_->apply([&](Document& d) {
+    d.set_problem(random_problem({1, 1, 40, 60, 8, 8, DType::float32}, 1, {}, causal));
+  });
+  ASSERT_TRUE(settle());
+  ASSERT_TRUE(reported());
+  const std::size_t alignment = convention("causal alignment");
+  ASSERT_LT(alignment, mask().conventions().size());
+  auto* text = find<QTextBrowser>("mask_text");
+  ASSERT_TRUE(text->toPlainText().contains("tiles visited"));
+
+  // No event is delivered from here on: what the panel has is what it keeps while it computes.
+  const auto planned = [&](const std::function<bool()>& there) {
+    while (!there()) document().poll(), std::this_thread::yield();
+    mask().refresh(document());
+  };
+  Recipe recipe = document().recipe();
+  recipe.Br = 7;
+  document().set_recipe(recipe);
+  planned([&] { return document().stage().schedule->recipe() == recipe; });
+  emit text->anchorClicked(QUrl("cancel:"));
+  EXPECT_TRUE(text->toPlainText().contains("rows that see no key"));
+  EXPECT_FALSE(text->toPlainText().contains("tiles visited"));
+  EXPECT_EQ(convention("empty rows"), mask().conventions().size());
+
+  const auto other = random_problem({1, 1, 40, 60, 8, 8, DType::float32}, 2);
+  document().set_problem(other);
+  planned([&] { return document().stage().problem == other; });
+  EXPECT_EQ(convention("causal alignment"), mask().conventions().size());
+  EXPECT_LT(convention("LSE base"), mask().conventions().size());
+  ASSERT_TRUE(reported());
+  EXPECT_EQ(document().problem(), other);
 }
 
 // Found on load and after each change, with the panel closed: a badge says so and takes no focus.
