@@ -117,6 +117,9 @@ MainWindow::MainWindow(const WindowStart& start)
   });
   connect(overlay_, &OverlayBar::cancelled, this, [this] {
     saving_.cancel();
+    drawing_.cancel();
+    opening_.reset();
+    restoring_.reset();
     apply([](Document& document) { document.cancel_job(); });
   });
   connect(transport_, &TransportBar::speed_changed, this,
@@ -221,8 +224,8 @@ void MainWindow::follow_problem() {
 QString MainWindow::message() const { return overlay_->message(); }
 
 bool MainWindow::idle() const {
-  return !inspecting_.running() && !exporting_.running() && !saving_.running() && document_.job().what.empty() &&
-         planned() && when_planned_.empty() && !document_.stage().busy &&
+  return !inspecting_.running() && !drawing_.running() && !exporting_.running() && !saving_.running() &&
+         document_.job().what.empty() && planned() && when_planned_.empty() && !document_.stage().busy &&
          document_.stage().state->K == document_.requested_K();
 }
 
@@ -245,6 +248,8 @@ void MainWindow::show_messages() {
   const JobStatus job = document_.job();
   if (saving_.running())
     overlay_->show_job("Saving the session", save_progress_);
+  else if (drawing_.running())
+    overlay_->show_job("Drawing Q, K and V at random", -1);
   else
     search_timer_.stop(),
         overlay_->show_job(text(job.stage.empty() ? job.what : job.what + ": " + job.stage), job.fraction);

@@ -28,10 +28,13 @@ void MainWindow::open_explored(const Shape& shape, const Mask& mask, const Recip
   if (elements > kMostElements)
     return only_recipe(QString("Q, K and V of that shape have %1 elements, a click draws at most %2")
                            .arg(grouped(elements), grouped(kMostElements)));
-  notice("Drawing random Q, K and V...");
+  inspecting_.cancel();  // what was asked for before does not replace it
   drawing_.start(
       [shape, mask](const std::stop_token&) { return random_problem(shape, kSeed, {}, mask); },
       [this, recipe, words](const std::shared_ptr<const Problem>& problem) {
+        // A file that was still opening does not come any more.
+        opening_.reset();
+        restoring_.reset();
         session_path_.clear();  // another document; its runs are kept
         apply([&](Document& document) {
           document.join_changes(true);
@@ -45,7 +48,8 @@ void MainWindow::open_explored(const Shape& shape, const Mask& mask, const Recip
                 .arg(problem->Q().cols)
                 .arg(words));
       },
-      [this](const QString& why) { notice(why); });
+      [this](const QString& why) { fail(why); });
+  show_messages();  // that it draws
 }
 
 }  // namespace flashscope::window

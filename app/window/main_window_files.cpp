@@ -15,6 +15,8 @@
 namespace flashscope::window {
 
 void MainWindow::open_demo() {
+  inspecting_.cancel();
+  drawing_.cancel();
   opening_.reset();
   restoring_.reset();
   session_path_.clear();
@@ -40,10 +42,11 @@ void MainWindow::choose_file(bool ask) {
 // What the command line asked for.
 void MainWindow::open(const WindowStart& start) {
   if (start.make) {
-    notice("Drawing Q, K and V at random");
-    return inspecting_.start(
+    drawing_.start(
         start.make,
         [this, recipe = start.recipe](const std::shared_ptr<const Problem>& problem) {
+          opening_.reset();
+          restoring_.reset();
           apply([&](Document& document) {
             document.join_changes(true);
             document.set_problem(problem);
@@ -53,6 +56,7 @@ void MainWindow::open(const WindowStart& start) {
           actions_["view.problem"]->trigger();
         },
         [this](const QString& why) { fail(why); });
+    return show_messages();  // that it draws
   }
   if (start.files) return open_files(*start.files, start.recipe);
   if (!start.file.empty()) return open_path(start.file, false, start.recipe);
@@ -101,6 +105,8 @@ void MainWindow::open_other_layout() {
 }
 
 void MainWindow::open_files(const ProblemFiles& files, const RecipeFor& recipe) {
+  inspecting_.cancel();
+  drawing_.cancel();
   opening_ = files, opening_recipe_ = recipe;
   restoring_.reset();
   apply([&](Document& document) { document.open(files); });

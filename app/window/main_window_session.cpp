@@ -48,6 +48,8 @@ std::string MainWindow::view_as_json() const {
 }
 
 void MainWindow::open_session_file(const std::filesystem::path& path, const RecipeFor& recipe) {
+  inspecting_.cancel();
+  drawing_.cancel();
   opening_.reset();
   restoring_.reset();
   apply([&](Document& document) {

@@ -87,7 +87,8 @@ void OverlayBar::show_job(const QString& what, double fraction) {
     return;
   }
   job_->setText(what);
-  progress_->setValue(static_cast<int>(fraction * 1000));
+  progress_->setRange(0, fraction < 0 ? 0 : 1000);  // 0 to 0: it only moves
+  progress_->setValue(static_cast<int>(std::max(0.0, fraction) * 1000));
   if (job_row_->isHidden() && !job_delay_.isActive()) job_delay_.start();
 }
 

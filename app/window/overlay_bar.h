@@ -20,7 +20,7 @@ class OverlayBar : public QFrame {
   void show_message(const QString& message, bool passes);  // empty: none
   void set_two(bool two);                                  // two recipes are on the stage
   void set_notice_time(int milliseconds) { notice_time_.setInterval(milliseconds); }
-  void show_job(const QString& what, double fraction);  // empty: none
+  void show_job(const QString& what, double fraction);  // empty: none; below 0: nobody knows how much is done
   QString message() const;
 
  signals:

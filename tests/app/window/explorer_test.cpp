@@ -14,6 +14,7 @@
 #include <QToolButton>
 #include <QWheelEvent>
 
+#include "app/window/docks/mask_panel.h"
 #include "app/window/explorer/measured_cells.h"
 #include "engine/attention/closed_form.h"
 #include "tests/app/window/explorer_harness.h"
@@ -474,6 +475,24 @@ TEST_F(ExplorerTest, AClickTakesTheExploredProblemToo) {
   EXPECT_EQ(document().problem()->q, own->q);
   EXPECT_EQ(document().recipe().algorithm, Algorithm::flash1);
   EXPECT_TRUE(window_->message().contains("tensors of a file")) << window_->message().toStdString();
+}
+
+// Random tensors are of no file, also where one that could not be read was asked for before.
+TEST_F(ExplorerTest, WhatAClickDrawsIsOfNoFile) {
+  WindowStart what;
+  what.files.emplace().q = folder_.path().toStdString() + "/q.npy";
+  start(what);
+  ASSERT_TRUE(wait_until([&] { return window_->message().contains("q.npy"); }));
+  open();
+  type("N", "700");
+  QCustomPlot* plot = explorer().map()->plot();
+  plot->replot();
+  const QPointF at(plot->xAxis->coordToPixel(64), plot->yAxis->coordToPixel(32));
+  QTest::mouseClick(plot, Qt::LeftButton, {}, at.toPoint());
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(document().problem()->name, "random 1");
+  emit find<MaskPanel>("mask_panel")->other_layout();
+  EXPECT_TRUE(window_->message().contains("were not read from one")) << window_->message().toStdString();
 }
 
 }  // namespace

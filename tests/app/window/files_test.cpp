@@ -1,7 +1,9 @@
 #include <QComboBox>
 #include <QMimeData>
 #include <QPushButton>
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include "app/window/open_dialog.h"
 #include "tests/app/window/harness.h"
@@ -106,6 +108,44 @@ TEST_F(WindowTest, StartsOnARandomProblemAndTheDemoUnderARecipe) {
   start(what);
   EXPECT_EQ(document().problem()->name, demo_problem()->name);
   EXPECT_EQ(document().recipe(), recipe);
+}
+
+// What is opened while a random problem is still drawn stays; that problem does not come.
+TEST_F(WindowTest, WhatIsOpenedMeanwhileStopsTheDrawing) {
+  std::atomic<bool> stopped = false;
+  WindowStart what;
+  what.recipe = [](const Shape&) { return Recipe{}; };
+  what.make = [&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) std::this_thread::yield();
+    stopped = true;
+    return random_problem({1, 1, 24, 24, 8, 8, DType::float32}, 1);
+  };
+  window_.reset();
+  window_ = std::make_unique<MainWindow>(what);
+  window_->resize(1280, 720);
+  window_->show();
+  const auto cancel = [&] {
+    for (QPushButton* button : find<QWidget>("overlay")->findChildren<QPushButton*>())
+      if (button->isVisible()) return button;
+    return static_cast<QPushButton*>(nullptr);
+  };
+  ASSERT_TRUE(wait_until([&] { return cancel() != nullptr; }));  // told, and can be cancelled
+  EXPECT_FALSE(window_->idle());
+  window_->open_path(data_file("codelm_layer3.npz"));
+  ASSERT_TRUE(wait_until([&] { return stopped && document().problem()->shape().heads == 4; }));
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(document().problem()->name, "codelm_layer3.npz");
+  EXPECT_EQ(cancel(), nullptr);
+
+  stopped = false;
+  window_ = std::make_unique<MainWindow>(what);
+  window_->resize(1280, 720);
+  window_->show();
+  ASSERT_TRUE(wait_until([&] { return cancel() != nullptr; }));
+  QTest::mouseClick(cancel(), Qt::LeftButton);
+  ASSERT_TRUE(wait_until([&] { return stopped.load(); }));
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(document().problem()->name, demo_problem()->name);
 }
 
 TEST_F(WindowTest, WhatIsRememberedOpensFromAnotherFolderToo) {
