@@ -1,3 +1,4 @@
+#include <QDir>
 #include <QDragEnterEvent>
 #include <QFileDialog>
 #include <QFileInfo>
@@ -152,8 +153,16 @@ void MainWindow::fill_recent() {
   if (!recent_menu_) return;
   recent_menu_->clear();
   recent_menu_->setEnabled(!recent_.isEmpty());
-  for (const QString& path : recent_)
-    recent_menu_->addAction(path, this, [this, path] { open_path(path.toStdString()); });
+  recent_menu_->setToolTipsVisible(true);
+  for (const QString& path : recent_) {
+    // The name, and the end of a folder that is long; "&" is no mnemonic here.
+    const QFileInfo file(path);
+    const QString folder = fontMetrics().elidedText(QDir::toNativeSeparators(file.path()), Qt::ElideLeft,
+                                                    36 * fontMetrics().averageCharWidth());
+    QAction* action = recent_menu_->addAction(QString(file.fileName() + "   " + folder).replace('&', "&&"), this,
+                                              [this, path] { open_path(path.toStdString()); });
+    action->setToolTip(path);
+  }
 }
 
 void MainWindow::save_picture(QSize size) {

@@ -1,4 +1,5 @@
 #include <QComboBox>
+#include <QMenu>
 #include <QMimeData>
 #include <QPushButton>
 #include <atomic>
@@ -146,6 +147,18 @@ TEST_F(WindowTest, WhatIsOpenedMeanwhileStopsTheDrawing) {
   ASSERT_TRUE(wait_until([&] { return stopped.load(); }));
   ASSERT_TRUE(settle());
   EXPECT_EQ(document().problem()->name, demo_problem()->name);
+}
+
+TEST_F(WindowTest, RecentFilesAreNamesWithTheWholePathInTheTip) {
+  window_->open_path(data_file("codelm_layer3.npz"));
+  ASSERT_TRUE(wait_until([&] { return document().problem()->shape().heads == 4; }));
+  ASSERT_TRUE(settle());
+  QAction* recent = nullptr;
+  for (const QMenu* menu : window_->findChildren<QMenu*>())
+    if (menu->title() == "&Recent files") recent = menu->actions().value(0);
+  ASSERT_NE(recent, nullptr);
+  EXPECT_TRUE(recent->text().startsWith("codelm_layer3.npz ")) << recent->text().toStdString();
+  EXPECT_EQ(recent->toolTip().toStdString(), std::filesystem::absolute(data_file("codelm_layer3.npz")).string());
 }
 
 TEST_F(WindowTest, WhatIsRememberedOpensFromAnotherFolderToo) {
