@@ -74,7 +74,7 @@ const std::vector<BuiltInRow>& built_in_rows() {
        {},
        4},
       {"toy",
-       "two scores 0 and ln 2 with values 10 and 20, one a tile: alpha is exactly 1/2",
+       "two scores 0 and ln 2, one a tile, with values 10 and 20: alpha is exactly 1/2",
        {0, std::log(2.0)},
        {10, 20},
        1}};

@@ -228,7 +228,9 @@ void ProblemPanel::show_rules() {
   prefix_->setText(rules.prefix ? QString::number(*rules.prefix) : QString());
   alibi_->setText(joined(rules.alibi));
   softcap_->setText(rules.softcap != 0 ? QString::number(rules.softcap) : QString());
-  for (QLineEdit* edit : {lengths_, documents_, prefix_, alibi_, softcap_}) edit->setModified(false);
+  // From its beginning, where not all of it can be seen.
+  for (QLineEdit* edit : {lengths_, documents_, prefix_, alibi_, softcap_})
+    edit->setCursorPosition(0), edit->setModified(false);
 }
 
 void ProblemPanel::mask_edited() {

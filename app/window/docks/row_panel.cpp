@@ -132,7 +132,11 @@ RowPanel::RowPanel(QWidget* parent) : Panel(parent), background_(this) {
   form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
   source_ = new QComboBox;
   source_->setFocusPolicy(Qt::TabFocus);
-  for (const BuiltInRow& row : built_in_rows()) source_->addItem(text(row.title), text(row.name));
+  for (const BuiltInRow& row : built_in_rows()) {  // the list is narrow; what a row shows is in its tip
+    static const QRegularExpression kWhatItShows("[:,]");
+    source_->addItem(text(row.title).section(kWhatItShows, 0, 0), text(row.name));
+    source_->setItemData(source_->count() - 1, text(row.title), Qt::ToolTipRole);
+  }
   source_->addItem("typed or pasted below", "typed");
   source_->addItem("a row of this problem", "picked");
   source_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
@@ -205,6 +209,7 @@ void RowPanel::show_built_in(const std::string& name) { source_->setCurrentIndex
 void RowPanel::chosen(int index) {
   const QString source = source_->itemData(index).toString();
   pick_row_->setVisible(source == "picked");
+  source_->setToolTip(source_->itemData(index, Qt::ToolTipRole).toString());
   if (source == "picked") return pick();
   background_.cancel();
   for (const BuiltInRow& row : built_in_rows()) {

@@ -31,7 +31,7 @@ QColor colour_of(double value, const Colours& c) {
 
 bool is_statement(const Link& link) { return link.of == CellKind::tile || link.of == CellKind::keys; }
 
-// Everything of a link on one paragraph; its place is the anchor.
+// A link and what is said of it, further in; its place is the anchor.
 QString paragraph(const Link& link, bool first, const Colours& c) {
   QString html = first ? QString() : QString("<span style='color:%1'>&#8592;</span> ").arg(c.dim.name());
   html += QString("<a href='step:%1' style='color:%2;text-decoration:none'><b>%3</b></a>")
@@ -40,14 +40,15 @@ QString paragraph(const Link& link, bool first, const Colours& c) {
   if (!is_statement(link))
     html += QString(" = <b style='color:%1'>%2</b>").arg(colour_of(link.value, c).name(), number(link.value, 6));
   QString where = "step " + grouped(link.step);
-  if (link.j >= 0) where += QString(", tile (%1, %2)").arg(link.i).arg(link.j);
+  if (link.j >= 0) where += QString(", tile\u00a0(%1,\u00a0%2)").arg(link.i).arg(link.j);  // not broken at a line's end
   html += QString(" <span style='color:%1'>%2</span>").arg(c.dim.name(), where);
   QStringList more;
   if (!link.formula.empty()) more << text(link.formula).toHtmlEscaped();
   if (!link.text.empty()) more << text(link.text).toHtmlEscaped();
   for (const std::string& twin : link.twins) more << "also " + text(twin).toHtmlEscaped();
-  for (const QString& line : more) html += "<br>&nbsp;&nbsp;&nbsp;" + line;
-  return "<p style='margin:5px 0'>" + html + "</p>";
+  html = "<p style='margin:6px 0 0 14px;text-indent:-14px'>" + html + "</p>";
+  for (const QString& line : more) html += "<p style='margin:0 0 0 14px'>" + line + "</p>";
+  return html;
 }
 
 }  // namespace
