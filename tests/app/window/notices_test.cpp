@@ -22,8 +22,10 @@ TEST_F(WindowTest, ANoticePassesAndAnErrorStays) {
   EXPECT_FALSE(overlay->isVisible());
   // The document's: a search without a result passes, a refused recipe stays.
   press(Qt::Key_Home);
+  overlay->set_notice_time(3'600'000);  // it is seen before it passes
   QTest::keyClick(window_.get(), Qt::Key_N);
   EXPECT_TRUE(wait_until([&] { return document().message().find("No ") == 0; }));
+  overlay->set_notice_time(1);
   EXPECT_TRUE(wait_until([&] { return document().message().empty() && window_->message().isEmpty(); }));
   Recipe recipe = document().recipe();
   recipe.defect = Defect::no_final_divide, recipe.normalise = Normalise::each;
