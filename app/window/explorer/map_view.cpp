@@ -245,14 +245,31 @@ void MapView::redraw_formula() {
   QStringList notes;
   set_heading(text(title(data_.selection)) + ", " + problem_text() + "  [formula]");
   if (least && low < high) {
-    const std::size_t row = *least / map.Bc.size(), col = *least % map.Bc.size();
-    best_ = BlockSizes{map.Br[row], map.Bc[col]};
-    notes << QString(
-                 "Star: the least that fits, %1 [formula] with Br %2, Bc %3. %4 A click opens a recipe in the stepper.")
-                 .arg(text(value_text(map.values[*least], measure)))
-                 .arg(map.Br[row])
-                 .arg(map.Bc[col])
-                 .arg(stepper_text());
+    const auto sizes = [&](std::size_t n) { return BlockSizes{map.Br[n / map.Bc.size()], map.Bc[n % map.Bc.size()]}; };
+    std::size_t as_good = 0;
+    std::int64_t least_Br = std::numeric_limits<std::int64_t>::max(), most_Br = 0;
+    for (std::size_t n = 0; n < map.values.size(); ++n) {
+      if (map.values[n] != map.values[*least] || !(map.limits.empty() || map.limits[n] == Limit::none)) continue;
+      ++as_good;
+      least_Br = std::min(least_Br, sizes(n).Br), most_Br = std::max(most_Br, sizes(n).Br);
+    }
+    const QString amount = text(value_text(map.values[*least], measure)), rest = " " + stepper_text() +
+                                                                                 " A click opens a recipe in the "
+                                                                                 "stepper.";
+    if (as_good == 1) {
+      best_ = sizes(*least);
+      notes << QString("Star: the least that fits here, %1 [formula] with Br %2, Bc %3.")
+                       .arg(amount)
+                       .arg(best_->Br)
+                       .arg(best_->Bc) +
+                   rest;
+    } else {  // a star at one of them would say that it is better
+      notes << QString("The least that fits here, %1 [formula], at %2 cells, with Br %3.")
+                       .arg(amount, grouped(static_cast<std::int64_t>(as_good)),
+                            least_Br == most_Br ? grouped(least_Br)
+                                                : QString("%1 to %2").arg(grouped(least_Br), grouped(most_Br))) +
+                   rest;
+    }
   } else if (low == high) {
     notes << QString("The same everywhere: %1 [formula]. %2").arg(text(value_text(low, measure)), stepper_text());
   }
