@@ -308,10 +308,12 @@ QString NumericsPanel::words() const {
                                         : QString();
   const auto sources = shown();
   Table table(c, {"largest |O - float64| of a row", "", "row", "not finite"});
-  for (const ErrorSource* source : sources)
-    table.row({source_name(*source, sources.size() == 1), number(source->max, 3), grouped(source->worst_row),
-               grouped(source->not_finite)},
+  for (const ErrorSource* source : sources) {
+    const bool any = source->not_finite < static_cast<std::int64_t>(source->row_error.size());
+    table.row({source_name(*source, sources.size() == 1), any ? number(source->max, 3) : dash(),
+               any ? grouped(source->worst_row) : dash(), grouped(source->not_finite)},
               source->not_finite > 0 ? c.nan : c.text);
+  }
   QString html = table.html();
   if (result_.tiles.empty()) return html;
   const auto overflow =
@@ -321,8 +323,10 @@ QString NumericsPanel::words() const {
   const auto entered = std::max_element(result_.tiles.begin(), result_.tiles.end(),
                                         [](const TileError& a, const TileError& b) { return a.score < b.score; });
   const double left = result_.sources.front().row_error[static_cast<std::size_t>(result_.row)];
-  html += paragraph(QString("Row %1: the scores are furthest off in column block %2, by %3.")
-                        .arg(grouped(result_.row), grouped(entered->j), number(entered->score, 3)),
+  html += paragraph(entered->score > 0
+                        ? QString("Row %1: the scores are furthest off in column block %2, by %3.")
+                              .arg(grouped(result_.row), grouped(entered->j), number(entered->score, 3))
+                        : QString("Row %1: the visible scores are those of float64.").arg(grouped(result_.row)),
                     c.text);
   html += paragraph(QString("After its last tile O / l, divided in float64, is %1 off; O as the run divides and stores "
                             "it is %2 off.")
