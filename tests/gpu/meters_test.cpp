@@ -8,6 +8,13 @@ namespace {
 
 class Meters : public OnGpu {};
 
+// One launch with the counters read, its answer not checked.
+Report measured(const Problem& problem, const Recipe& recipe, KernelChoice kernel = KernelChoice::automatic) {
+  GpuRunOptions options;
+  options.check.kind = CheckRows::Kind::none, options.measure = true, options.repeats = 1, options.kernel = kernel;
+  return run_on_gpu(problem, recipe, options);
+}
+
 TEST_F(Meters, flash2_moves_what_the_formula_says) {
   for (const bool causal : {false, true}) {
     Shape shape{.heads = 16, .kv_heads = 16, .Nq = 4096, .Nk = 4096, .d = 64, .dv = 64, .type = DType::bfloat16};
@@ -16,9 +23,7 @@ TEST_F(Meters, flash2_moves_what_the_formula_says) {
     const auto problem = random_problem(shape, 1, {}, mask);
     Recipe recipe;
     recipe.Br = 128, recipe.Bc = 64;
-    GpuRunOptions options;
-    options.check.kind = CheckRows::Kind::none, options.measure = true, options.repeats = 1;
-    const Report report = run_on_gpu(*problem, recipe, options);
+    const Report report = measured(*problem, recipe);
     const GpuFigures& gpu = *report.gpu;
     if (!counters_may_be_read(gpu)) GTEST_SKIP() << gpu.not_measured;
     SCOPED_TRACE(causal ? "causal" : "full");
@@ -65,9 +70,7 @@ TEST_F(Meters, every_kernel_moves_what_the_formula_says) {
           std::pair{Algorithm::standard, KernelChoice::automatic}}) {
       Recipe recipe;
       recipe.algorithm = algorithm;
-      GpuRunOptions options;
-      options.check.kind = CheckRows::Kind::none, options.measure = true, options.repeats = 1, options.kernel = kernel;
-      const Report report = run_on_gpu(*problem, recipe, options);
+      const Report report = measured(*problem, recipe, kernel);
       const GpuFigures& gpu = *report.gpu;
       if (!counters_may_be_read(gpu)) GTEST_SKIP() << gpu.not_measured;
       SCOPED_TRACE(report.kernel + " " + std::string(name(type)));
@@ -99,9 +102,7 @@ TEST_F(Meters, masks_of_a_file_are_read_once_a_tile) {
       const auto problem = random_problem({4, 4, N, N, 64, 64, type}, 1, {}, mask);
       Recipe recipe;
       recipe.Br = 128, recipe.Bc = 64;
-      GpuRunOptions options;
-      options.check.kind = CheckRows::Kind::none, options.measure = true, options.repeats = 1;
-      const Report report = run_on_gpu(*problem, recipe, options);
+      const Report report = measured(*problem, recipe);
       const GpuFigures& gpu = *report.gpu;
       if (!counters_may_be_read(gpu)) GTEST_SKIP() << gpu.not_measured;
       SCOPED_TRACE(report.kernel + (files & 1 ? " keep mask" : "") + (files & 2 ? " bias" : ""));
