@@ -56,12 +56,12 @@ struct TileCell {
   float largest_score, rescaled_rows, softmax_mass, nan_cells;
 };
 
-// The tile maps of heads [head0, head0 + heads): a row of cells is one block's work. A row block is gone over twice, Tc
+// The tile maps of the heads from head0 on: a row of cells is one block's work. A row block is gone over twice, Tc
 // column blocks each time: 0 .. 2 Tc. A launch may do part of that; what it leaves to the next one is in m, l, O, LSE.
 constexpr int kStatsWarps = 8;
 struct StatsArguments {
   StepProblem problem;
-  long long head0 = 0, heads = 1, Tr = 0, Tc = 0;
+  long long head0 = 0, Tr = 0, Tc = 0;
   long long map_rows = 0, map_cols = 0, scale_i = 1, scale_j = 1;  // cells; tiles a cell
   long long first = 0, last = 0;                                   // rows of cells that this launch does, of all heads
   long long begin = 0, end = 0;  // of the 2 Tc column blocks (standard attention's strips go whole, with begin 0)
