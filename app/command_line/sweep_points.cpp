@@ -154,6 +154,7 @@ std::string axis_label(const std::string& option) {
 // Q, K, V and O once, and where DRAM leaves that.
 void add_floor(Chart& chart, const std::vector<SweptPoint>& points) {
   std::vector<const SweptPoint*> ascending;  // the values of --vary stand in any order
+  ascending.reserve(points.size());
   for (const SweptPoint& point : points) ascending.push_back(&point);
   std::stable_sort(ascending.begin(), ascending.end(), [](const SweptPoint* a, const SweptPoint* b) {
     return a->problem->shape.Nq < b->problem->shape.Nq;
