@@ -41,6 +41,7 @@ std::vector<Line> lines(Along along, const CurveProblem& problem, const Measured
         .push_back(point);
   }
   std::vector<Line> all;
+  all.reserve(all.size() + by_blocks.size());
   for (auto& [blocks, line] : by_blocks) all.push_back(std::move(line));
   const auto own = [&](const Line& line) {
     return line.front()->recipe.Br == problem.recipe.Br && line.front()->recipe.Bc == problem.recipe.Bc;
