@@ -80,7 +80,8 @@ TEST(Curves, traffic_against_the_budget_is_the_documents_table) {
   const Chart chart = traffic_against_budget(problem, 12500, 200000);
   expect_drawable(chart);
   const ChartSeries& flash1 = series(chart, "flash1, paper's rule");
-  for (const Json& line : read_json("tests/data/seed_figures.json")["traffic_vs_M"])
+  const Json figures = read_json("tests/data/seed_figures.json");
+  for (const Json& line : figures["traffic_vs_M"])
     EXPECT_EQ(at(flash1, line["M"]), line["flash1_elements"].get<double>()) << line;
   EXPECT_EQ(at(series(chart, "Theta(N^2 d^2 / M)"), 50000), at(flash1, 50000));
   ASSERT_EQ(chart.marks.size(), 4u);  // in both units
@@ -102,7 +103,8 @@ TEST(Curves, growth_is_quadratic_with_a_smaller_constant) {
   const Chart chart = traffic_against_n(problem, 1024, 8192);
   expect_drawable(chart);
   const ChartSeries& flash1 = series(chart, "flash1, paper's rule");
-  for (const Json& line : read_json("tests/data/seed_figures.json")["traffic"]) {
+  const Json figures = read_json("tests/data/seed_figures.json");
+  for (const Json& line : figures["traffic"]) {
     const double N = line["N"];
     if (line["causal"] || std::isnan(at(flash1, N))) continue;
     EXPECT_EQ(at(flash1, N), line["flash1_elements"].get<double>());
@@ -151,7 +153,8 @@ TEST(Curves, saving_is_split_into_tiling_and_skipping) {
 TEST(Curves, footprints_of_the_documents) {
   const Chart chart = footprint_chart(problem_of(4096, 64));
   expect_drawable(chart);
-  for (const Json& line : read_json("tests/data/seed_figures.json")["score_matrix_bytes"]) {
+  const Json figures = read_json("tests/data/seed_figures.json");
+  for (const Json& line : figures["score_matrix_bytes"]) {
     EXPECT_EQ(at(series(chart, "Q, K, V, O"), line["N"]), line["qkvo"].get<double>());
     EXPECT_EQ(at(series(chart, "S + P"), line["N"]), line["S_plus_P"].get<double>());
   }
