@@ -53,7 +53,8 @@ void main() {
   if (texel.g == 2u) {
     c = mod(pixel.x + pixel.y, 8.0) < 1.6 ? hatch_colour.rgb : skipped_colour.rgb;
   } else if (texel.g == 3u && nan_is_marked) {
-    c = mod(pixel.x + pixel.y, 5.0) < 1.6 ? hatch_colour.rgb : to_come_colour.rgb;
+    bool crossed = mod(pixel.x + pixel.y, 8.0) < 1.4 || mod(pixel.x - pixel.y, 8.0) < 1.4;
+    c = crossed ? hatch_colour.rgb : to_come_colour.rgb;
   } else if (texel.r == 0u) {
     bool dot_here = mod(floor(pixel.x), 4.0) < 1.0 && mod(floor(pixel.y), 4.0) < 1.0;
     c = dot_here ? hatch_colour.rgb : to_come_colour.rgb;

@@ -126,14 +126,18 @@ void draw_run(Painter& p, const SceneContext& c, const Rect& r) {
 
   // The legend of the strip, with the totals so far.
   const ScanTotals& totals = c.data.totals;
-  std::vector<Entry> entries = {
-      {t.amber, fmt::format("{} rescale{}", count(totals.rescale), totals.rescale == 1 ? "" : "s")},
-      {t.masked_hatch, fmt::format("{} masked", count(totals.masked))},
-      {t.nan, fmt::format("{} NaN", count(totals.nan))}};
-  if (totals.inf > 0) entries.push_back({t.inf, fmt::format("{} inf", count(totals.inf))});
-  if (!totals.complete && totals.tiles > 0)
-    entries.push_back({t.faint, fmt::format("scanned {:.0f} %", 100.0 * static_cast<double>(totals.tiles_scanned) /
-                                                                    static_cast<double>(totals.tiles))});
+  std::vector<Entry> entries;
+  if (!totals.complete && totals.tiles_scanned == 0) {  // nothing is known yet: "0 NaN" would be a promise
+    entries.push_back({t.faint, "not scanned yet"});
+  } else {
+    entries = {{t.amber, fmt::format("{} rescale{}", count(totals.rescale), totals.rescale == 1 ? "" : "s")},
+               {t.masked_hatch, fmt::format("{} masked", count(totals.masked))},
+               {t.nan, fmt::format("{} NaN", count(totals.nan))}};
+    if (totals.inf > 0) entries.push_back({t.inf, fmt::format("{} inf", count(totals.inf))});
+    if (!totals.complete && totals.tiles > 0)
+      entries.push_back({t.faint, fmt::format("scanned {:.0f} %", 100.0 * static_cast<double>(totals.tiles_scanned) /
+                                                                      static_cast<double>(totals.tiles))});
+  }
   float legend = 0;
   for (const Entry& entry : entries) legend += p.width(entry.text, p.body(t.dim)) + 34;
   float x = head.right();

@@ -66,21 +66,30 @@ float draw_legend(Painter& p, const SceneContext& c, float x, float y, float w) 
   struct Entry {
     Colour fill, stroke;
     const char* word;
-    int mark;  // 1: hatched, -1: diagonal
+    int mark;  // 1: hatched, 2: hatched both ways, -1: diagonal
   };
   const Colour sample = lut(palette_of(mode), c.options.dark)[180], none{0, 0, 0, 0};
-  const bool visits_all = c.recipe().algorithm == Algorithm::standard || c.recipe().skip == Skip::none;
-  std::vector<Entry> entries = {{none, t.amber, "now", 0},
-                                {mix(t.panel, sample, 0.4), none, "to come", 0},
-                                {visits_all ? t.raised : t.masked, none, visits_all ? "masked" : "skipped", 1},
-                                {sample, none, "partial", -1}};
-  if (!c.data.totals.complete) entries.push_back({t.raised, t.masked_hatch, "not reached", 0});
+  const Schedule& schedule = *c.data.schedule;
+  const ScanTotals& totals = c.data.totals;
+  const Shape& shape = schedule.shape();
+  std::vector<Entry> entries = {{none, t.amber, "now", 0}, {mix(t.panel, sample, 0.4), none, "to come", 0}};
+  // What is left out stands apart from what is gone through without a visible key: by standard attention, by
+  // --skip none, and where the schedule cannot know of a file's mask.
+  const bool standard = c.recipe().algorithm == Algorithm::standard;
+  const std::int64_t skipped = standard ? 0 : shape.heads * schedule.Tr() * schedule.Tc() - schedule.tiles();
+  if (skipped > 0) entries.push_back({t.masked, none, "skipped", 1});
+  if (totals.masked > skipped || (standard && !schedule.mask().none()))
+    entries.push_back({t.raised, none, "masked", 2});
+  if (!schedule.mask().none()) entries.push_back({sample, none, "partial", -1});
+  if (totals.nan > 0 && mode != MapColour::nan_count) entries.push_back({t.nan, none, "NaN", 0});
+  if (!totals.complete) entries.push_back({t.raised, t.masked_hatch, "not reached", 0});
   float at = x;
   for (const Entry& entry : entries) {
     const float need = 18 + p.width(entry.word, p.body(t.dim));
     if (at + need > x + w) at = x, y += 20;
     p.box({at, y + 3, 13, 13}, entry.fill, entry.stroke, 2, 1.5f);
     if (entry.mark > 0) p.line({at + 1, y + 15}, {at + 12, y + 4}, t.masked_hatch, 1.5f);
+    if (entry.mark > 1) p.line({at + 1, y + 4}, {at + 12, y + 15}, t.masked_hatch, 1.5f);
     if (entry.mark < 0) p.line({at + 1, y + 4}, {at + 12, y + 15}, t.panel, 1.5f);
     p.text({at + 18, y, need - 17, 19}, p.body(t.dim), entry.word);
     at += need + 13;

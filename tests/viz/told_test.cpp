@@ -19,6 +19,7 @@ namespace flashscope::viz {
 namespace {
 
 using test::scene_of;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -144,6 +145,27 @@ TEST(Told, StandardSkipsNothing) {
   tile.target = Target::map_tile, tile.row = 0, tile.col = 4;
   EXPECT_THAT(read_out(data, {}, tile), HasSubstr("no key visible\n"));
   EXPECT_THAT(words(scene_of(causal(Algorithm::flash2, Guard::clamp, Order::forward).at(20))), HasSubstr("skipped"));
+}
+
+// A tile that is gone through without a visible key is no skipped one: a NaN may be born in it.
+TEST(Told, TheLegendTellsMaskedTilesFromSkippedOnes) {
+  Engine engine = causal(Algorithm::flash2, Guard::none, Order::forward);
+  StageData data = engine.at(20);
+  data.totals = {.tiles_scanned = 11, .tiles = 11, .masked = 4, .complete = true};
+  EXPECT_THAT(words(scene_of(data)), AllOf(HasSubstr("\nskipped\n"), Not(HasSubstr("\nmasked\n"))));
+  data.totals.masked = 5, data.totals.nan = 1;
+  EXPECT_THAT(words(scene_of(data)), AllOf(HasSubstr("\nskipped\n"), HasSubstr("\nmasked\n"), HasSubstr("\nNaN\n")));
+  engine.recipe.skip = Skip::none;
+  data = engine.at(20);
+  data.totals = {.tiles_scanned = 15, .tiles = 15, .masked = 4, .complete = true};
+  EXPECT_THAT(words(scene_of(data)), AllOf(Not(HasSubstr("\nskipped\n")), HasSubstr("\nmasked\n")));
+}
+
+TEST(Told, NothingIsCountedBeforeTheScan) {
+  StageData data = causal(Algorithm::flash2, Guard::clamp, Order::forward).at(20);
+  EXPECT_THAT(words(scene_of(data)), AllOf(HasSubstr("\nnot scanned yet\n"), Not(HasSubstr("0 NaN"))));
+  data.totals = {.tiles_scanned = 1, .tiles = 9};
+  EXPECT_THAT(words(scene_of(data)), AllOf(HasSubstr("\nscanned 11 %\n"), HasSubstr("\n0 NaN\n")));
 }
 
 TEST(Told, TheChipsSayWhatTheConventionsLineSays) {
