@@ -31,6 +31,7 @@ Json json_of(const Provenance& provenance, std::int64_t first_head) {
   object["cause"] = provenance.cause ? Json(name(*provenance.cause)) : Json();
   object["stage"] = provenance.stage ? Json(name(*provenance.stage)) : Json();
   object["origin"] = name(provenance.origin);
+  object["conclusion"] = provenance.cause ? Json(conclusion(provenance)) : Json();
   Json& links = object["links"] = Json::array();
   for (const Link& link : provenance.links) {
     Json one = {{"of", name(link.of)}, {"place", link.place}};
@@ -62,7 +63,7 @@ void print_why(const Provenance& provenance, std::int64_t first_head) {
                 fmt::format("{:<24}", where) + words});
   }
   fmt::print("{}", table.text());
-  if (provenance.cause) fmt::print("  {}: {}\n", name(*provenance.cause), explanation(*provenance.cause));
+  if (provenance.cause) fmt::print("  {}: {}\n", name(*provenance.cause), conclusion(provenance));
 }
 
 Json json_of(const MaskFindings& mask, std::int64_t first_head) {

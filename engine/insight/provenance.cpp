@@ -336,6 +336,29 @@ class Explainer : private TileChain {
 
 }  // namespace
 
+std::string conclusion(const Provenance& provenance) {
+  if (!provenance.cause) return "";
+  std::string said(explanation(*provenance.cause));
+  // How it came about is not yet where it came from.
+  if (provenance.cause != Cause::inf_minus_inf && provenance.cause != Cause::div_zero) return said;
+  switch (provenance.origin) {
+    case Origin::q:
+      return said + ", behind it an infinity in Q";
+    case Origin::k:
+      return said + ", behind it an infinity in K";
+    case Origin::bias:
+      return said + ", behind it an infinity in the bias";
+    case Origin::score_overflow:
+      return said + ", behind it a product beyond the scores' type";
+    case Origin::masked_tile:
+      return said + ", behind it a tile of which the row sees no key, unguarded: what --guard clamp and skip are for";
+    case Origin::empty_row:
+      return said + ", behind it a row that sees no key at all, unguarded: what --guard clamp and skip are for";
+    default:
+      return said;
+  }
+}
+
 Provenance why(const Problem& problem, const Schedule& schedule, const Question& question, std::stop_token stop) {
   check(question, schedule);
   if (problem.in_double()) return Explainer<double>(problem, schedule, question, std::move(stop)).answer(question);

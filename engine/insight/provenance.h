@@ -42,6 +42,8 @@ struct Provenance {
   Origin origin = Origin::values;
 };
 std::string one_line(const Provenance& provenance);  // "O[71, 0] <- l[71] <- ..."
+// Of a NaN: the cause and what is behind it, in a sentence; else empty.
+std::string conclusion(const Provenance& provenance);
 
 struct Question {
   CellKind of = CellKind::O;                 // O, LSE, l, m, alpha, P or S

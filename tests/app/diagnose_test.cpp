@@ -15,6 +15,7 @@ TEST_F(CommandLine, DiagnoseSaysWhyAndReportsTheMask) {
       "causal top-left: k 100..199 > q 71");
   EXPECT_EQ(why[0]["cause"], "inf_minus_inf");
   EXPECT_EQ(why[0]["origin"], "masked_tile");
+  EXPECT_NE(why[0]["conclusion"].get<std::string>().find("a tile of which the row sees no key"), std::string::npos);
   EXPECT_EQ(why[0]["value"], "nan");
   EXPECT_EQ(why[0]["links"][2]["step"], object["first_nan"]["step"]);  // the tile of the first NaN
   EXPECT_EQ(why[1]["links"].back()["of"], "S");

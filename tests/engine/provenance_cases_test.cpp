@@ -66,9 +66,13 @@ TEST(Provenance, case_02_block_size) {
             "O[0, 0] <- l[0] <- P[0, :] <- S - m = (-inf) - (-inf) <- tile (0, 0) has no visible key for this row <- "
             "keep mask: k 0..3 are 0 for q 0");
   EXPECT_EQ(found.origin, Origin::masked_tile);
+  EXPECT_EQ(conclusion(found),
+            "the difference of two equal infinities, behind it a tile of which the row sees no key, unguarded: what "
+            "--guard clamp and skip are for");
   recipe.Bc = 5;
   found = why_O(problem, recipe, 0);
   EXPECT_FALSE(found.cause);
+  EXPECT_EQ(conclusion(found), "");
   EXPECT_EQ(found.origin, Origin::values);
 }
 

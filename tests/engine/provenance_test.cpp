@@ -426,6 +426,9 @@ TEST(Provenance, planted_faults) {
         EXPECT_EQ(last.row, planted.row) << what;
         EXPECT_EQ(last.col, planted.col) << what;
       }
+      if (found.cause == Cause::inf_minus_inf && (found.origin == Origin::q || found.origin == Origin::k)) {
+        EXPECT_TRUE(conclusion(found).ends_with(found.origin == Origin::q ? "infinity in Q" : "infinity in K")) << what;
+      }
       if (found.origin == Origin::bias) {
         EXPECT_EQ(last.row, planted.row) << what;
         EXPECT_EQ(last.col, planted.col) << what;

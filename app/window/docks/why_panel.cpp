@@ -196,7 +196,7 @@ void WhyPanel::show_text() {
     for (std::size_t n = 0; n < answer_->links.size(); ++n) html += paragraph(answer_->links[n], n == 0, c);
     if (answer_->cause)
       html += QString("<p style='margin-top:10px'><b style='color:%1'>%2</b>: %3</p>")
-                  .arg(c.nan.name(), text(name(*answer_->cause)), text(explanation(*answer_->cause)));
+                  .arg(c.nan.name(), text(name(*answer_->cause)), text(conclusion(*answer_)));
   } else if (note_.isEmpty()) {
     html += QString(
                 "<p style='color:%1'>Click a cell of O, S, P, m, l or alpha: the chain back to its source stands "
