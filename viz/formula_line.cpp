@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/digits.h"
 #include "viz/words.h"
 
 namespace flashscope::viz {
@@ -149,14 +150,16 @@ FormulaLine formula_line(const StageData& data, std::int64_t row, std::int64_t k
       for (std::int64_t k = 0; k < scores.cols && r < scores.rows; ++k) masked += !scores.is_visible(r, k);
       line.nan = any_nan(s.S, r);
       const char* of = data.schedule->recipe().algorithm == Algorithm::standard ? "" : " of this tile";
-      say(fmt::format("{} of {} keys{} masked, their scores: {}", masked, s.cols, of,
+      say(fmt::format("{} of {}{} masked, their scores: {}", masked, counted(s.cols, "key"), of,
                       masked_scores(data.schedule->recipe())),
-          fmt::format("{} of {} keys masked", masked, s.cols));
+          fmt::format("{} of {} masked", masked, counted(s.cols, "key")));
       if (data.schedule->mask().adds() && scores.is_visible(r, c))
-        say(fmt::format("{}; {} of {} keys{} masked", changed_score(data, r, c), masked, s.cols, of),
+        say(fmt::format("{}; {} of {}{} masked", changed_score(data, r, c), masked, counted(s.cols, "key"), of),
             changed_score(data, r, c));
       else if (masked == 0)
-        say(fmt::format("all {} keys{} are visible: nothing to mask", s.cols, of), "nothing to mask");
+        say(s.cols == 1 ? fmt::format("the one key{} is visible: nothing to mask", of)
+                        : fmt::format("all {} keys{} are visible: nothing to mask", s.cols, of),
+            "nothing to mask");
       break;
     }
     case TraceStage::max: {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/digits.h"
 #include "viz/scene_parts.h"
 #include "viz/words.h"
 
@@ -288,18 +289,19 @@ void draw_bottom_lines(Painter& p, const SceneContext& c, const Rect& first, con
     rescaled += n < s.rescaled.size() && s.rescaled[n];
   }
   if (nan_rows > 0)
-    p.text(first, p.label(p.colours.nan),
-           {fmt::format("{} of {} rows hold NaN in m or l", nan_rows, s.rows), fmt::format("{} NaN rows", nan_rows)});
+    p.text(
+        first, p.label(p.colours.nan),
+        {fmt::format("{} of {} hold NaN in m or l", nan_rows, counted(s.rows, "row")), counted(nan_rows, "NaN row")});
   else if (rescaled > 0)
-    p.text(
-        first, p.label(p.colours.amber),
-        {fmt::format("{} of {} rows met a larger score in this tile and are rescaled", rescaled, s.rows),
-         fmt::format("{} of {} rows rescaled in this tile", rescaled, s.rows), fmt::format("{} rescaled", rescaled)});
+    p.text(first, p.label(p.colours.amber),
+           {fmt::format("{} of {} met a larger score in this tile and are rescaled", rescaled, counted(s.rows, "row")),
+            fmt::format("{} of {} rescaled in this tile", rescaled, counted(s.rows, "row")),
+            fmt::format("{} rescaled", rescaled)});
   else if (s.j >= 0 && s.step && c.data.schedule->recipe().algorithm != Algorithm::standard)
-    p.text(
-        first, p.body(p.colours.dim),
-        {fmt::format("tile ({}, {}): {} of {} column blocks of this row block folded in", s.i, s.j, s.folded, s.visits),
-         fmt::format("{} of {} column blocks folded in", s.folded, s.visits)});
+    p.text(first, p.body(p.colours.dim),
+           {fmt::format("tile ({}, {}): {} of {} of this row block folded in", s.i, s.j, s.folded,
+                        counted(s.visits, "column block")),
+            fmt::format("{} of {} folded in", s.folded, counted(s.visits, "column block"))});
 
   // Where the buffers are: two columns of a legend.
   const std::string shared = buffer_list(c.data.on_chip, false), registers = buffer_list(c.data.on_chip, true);

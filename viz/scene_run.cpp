@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/digits.h"
 #include "viz/scene_parts.h"
 #include "viz/words.h"
 
@@ -130,7 +131,7 @@ void draw_run(Painter& p, const SceneContext& c, const Rect& r) {
   if (!totals.complete && totals.tiles_scanned == 0) {  // nothing is known yet: "0 NaN" would be a promise
     entries.push_back({t.faint, "not scanned yet"});
   } else {
-    entries = {{t.amber, fmt::format("{} rescale{}", count(totals.rescale), totals.rescale == 1 ? "" : "s")},
+    entries = {{t.amber, counted(totals.rescale, "rescale")},
                {t.masked_hatch, fmt::format("{} masked", count(totals.masked))},
                {t.nan, fmt::format("{} NaN", count(totals.nan))}};
     if (totals.inf > 0) entries.push_back({t.inf, fmt::format("{} inf", count(totals.inf))});

@@ -92,11 +92,11 @@ void print(const Problem& problem, const Recipe& recipe, const Findings& finding
     } else {
       fmt::print("row block {}, row {}, stage {}\n", first.i, first.row, name(first.stage));
     }
-    print_why(*findings.first_nan, first_head);
+    print_why(*findings.first_nan, problem.shape().heads, first_head);
   }
   fmt::print("{} of {} rows see no key\n", grouped(count_rows(found.empty_rows)), grouped(rows));
   print_rows("empty rows", found.empty_rows, first_head);
-  for (const Provenance& answer : findings.answers) print_why(answer, first_head);
+  for (const Provenance& answer : findings.answers) print_why(answer, problem.shape().heads, first_head);
   if (!problem.mask.none()) print_mask(problem, findings.mask, first_head);
   print_conventions(findings.conventions);
 }

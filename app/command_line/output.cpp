@@ -98,25 +98,12 @@ void print_json(const Json& object) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-std::string grouped(std::int64_t n) {
-  std::string digits = fmt::format("{}", n);
-  const std::size_t first = n < 0 ? 1 : 0;
-  for (std::size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, 1, ',');
-  return digits;
-}
-
 std::string bytes_text(std::int64_t n) {
   constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(n);
   std::size_t unit = 0;
   while (value >= 1024 && unit + 1 < units.size()) value /= 1024, ++unit;
   return unit == 0 ? fmt::format("{} B", n) : fmt::format("{:.2f} {}", value, units[unit]);
-}
-
-std::string number_text(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return fmt::format("{:.6g}", value);
 }
 
 Json rows_json(const std::vector<std::vector<std::int64_t>>& rows) {
@@ -145,7 +132,7 @@ std::string recipe_text(const Shape& shape, const Recipe& recipe) {
     if (recipe.sram) text += fmt::format(" (from M = {} elements)", grouped(*recipe.sram));
     text += fmt::format(", {}, normalise {}", name(recipe.order), name(recipe.normalised()));
   }
-  text += fmt::format("; {} head{}", shape.heads, shape.heads == 1 ? "" : "s");
+  text += "; " + counted(shape.heads, "head");
   if (shape.kv_heads != shape.heads) text += fmt::format(" ({} of keys)", shape.kv_heads);
   text += fmt::format(" of {} x {}, d {}", grouped(shape.Nq), grouped(shape.Nk), shape.d);
   if (shape.dv != shape.d) text += fmt::format(", dv {}", shape.dv);

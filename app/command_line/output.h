@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/attention/ledger.h"
+#include "engine/digits.h"
 
 namespace flashscope::command_line {
 
@@ -24,10 +25,8 @@ Json json_of(const OnChip& chip);
 Json rows_json(const std::vector<std::vector<std::int64_t>>& rows);  // one list for one head, else a list of lists
 void print_json(const Json& object);                                 // one object on standard output
 
-// ---- for people
-std::string grouped(std::int64_t n);                           // 17,383,424
+// ---- for people; more in engine/digits.h
 std::string bytes_text(std::int64_t n);                        // 33.16 MiB
-std::string number_text(double value);                         // 6 significant digits; nan, inf, -inf
 std::string rows_text(const std::vector<std::int64_t>& rows);  // 64-99, 192-199
 // "flash1, Br 64, Bc 196 (from M = 50,000), forward; 1 head of 4,096 x 4,096, d 64, float32"
 std::string recipe_text(const Shape& shape, const Recipe& recipe);

@@ -71,7 +71,7 @@ void print(const std::vector<TracedRun>& runs) {
       if (!run.nans.rows[head].empty()) fmt::print("  NaN rows of head {}: {}\n", head, rows_text(run.nans.rows[head]));
     if (!run.reason.empty()) fmt::print("  {}\n", run.reason);
     if (run.reason.empty() && report.nan_row_count > 0) fmt::print("  {}\n", text(run.nans));
-    if (run.first) print_why(*run.first, 0);
+    if (run.first) print_why(*run.first, run.saved.report->shape.heads, 0);
   }
 }
 

@@ -227,9 +227,9 @@ void add_time(Table& table, const Report& report) {
   const GpuFigures& gpu = *report.gpu;
   const std::optional<Caches> inputs = gpu.input_caches(report.tensor_bytes);
   table.line({"time", fmt::format("{:.4g} ms", gpu.median * 1e3),
-              fmt::format("measured: events, median of {} launches, {:.4g} to {:.4g} ms; {} set{} of Q, K, V in turn{}",
-                          gpu.repeats, gpu.fastest * 1e3, gpu.slowest * 1e3, gpu.input_sets,
-                          gpu.input_sets == 1 ? "" : "s", inputs ? fmt::format(", {} in the L2", name(*inputs)) : "")});
+              fmt::format("measured: events, median of {}, {:.4g} to {:.4g} ms; {} of Q, K, V in turn{}",
+                          counted(gpu.repeats, "launch", "launches"), gpu.fastest * 1e3, gpu.slowest * 1e3,
+                          counted(gpu.input_sets, "set"), inputs ? fmt::format(", {} in the L2", name(*inputs)) : "")});
   table.line({"", fmt::format("{:.4g} TFLOP/s", gpu.tflops()), "4 N^2 d a head, half of it under a causal mask"});
   if (const auto peak = peak_share(report))
     table.line({"", fmt::format("{:.1f} %", 100 * peak->share),

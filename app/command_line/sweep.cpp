@@ -196,10 +196,9 @@ int advise_blocks(const Options& options) {
                 {"judged", list.note},
                 {"measured", sweep ? advice_json(*sweep, measured) : Json()}});
   } else {
-    fmt::print("Br and Bc for {}, {}, normalise {}; {} head{} of {} x {}, d {}, dv {}, {}\n{}\n\n",
-               name(recipe.algorithm), name(recipe.order), name(recipe.normalised()), shape.heads,
-               shape.heads == 1 ? "" : "s", grouped(shape.Nq), grouped(shape.Nk), shape.d, shape.dv, name(shape.type),
-               conventions(recipe, problem.mask));
+    fmt::print("Br and Bc for {}, {}, normalise {}; {} of {} x {}, d {}, dv {}, {}\n{}\n\n", name(recipe.algorithm),
+               name(recipe.order), name(recipe.normalised()), counted(shape.heads, "head"), grouped(shape.Nq),
+               grouped(shape.Nk), shape.d, shape.dv, name(shape.type), conventions(recipe, problem.mask));
     print_advice(list, *device);
     if (sweep) print_measured_advice(*sweep, measured);
   }

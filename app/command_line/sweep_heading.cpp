@@ -40,7 +40,7 @@ constexpr std::array kFacts{
     Fact{"heads", " heads kv-heads ",
          [](const SweptPoint& p) {
            const Shape& shape = p.problem->shape;
-           std::string text = fmt::format("{} head{}", shape.heads, shape.heads == 1 ? "" : "s");
+           std::string text = counted(shape.heads, "head");
            return shape.kv_heads == shape.heads ? text : text + fmt::format(" ({} of keys)", shape.kv_heads);
          }},
     Fact{"N", " n nk ",

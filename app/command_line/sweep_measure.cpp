@@ -73,12 +73,12 @@ void measure(MeasuredSweep& sweep, bool plane, MeasureWanted wanted, const std::
       progress(done, static_cast<std::int64_t>(sweep.points.size()));
     });
   } catch (const Cancelled&) {
-    fmt::print(stderr, "flashscope sweep: {} points were measured and are kept: the same command goes on from there\n",
-               measured());
+    fmt::print(stderr, "flashscope sweep: {} kept: the same command goes on from there\n",
+               counted(measured(), "measured point is", "measured points are"));
     throw;
   }
-  fmt::print(stderr, "flashscope sweep: {} points on {}: {} measured, {} of these known from before, {} failed\n", done,
-             sweep.on.device, measured(), cached, done - measured());
+  fmt::print(stderr, "flashscope sweep: {} on {}: {} measured, {} of these known from before, {} failed\n",
+             counted(done, "point"), sweep.on.device, measured(), cached, done - measured());
   if (plane)
     std::sort(sweep.points.begin(), sweep.points.end(), [](const MeasuredPoint& a, const MeasuredPoint& b) {
       return std::pair(a.recipe.Br, a.recipe.Bc) < std::pair(b.recipe.Br, b.recipe.Bc);

@@ -48,9 +48,10 @@ Json json_of(const Provenance& provenance, std::int64_t first_head) {
   return object;
 }
 
-void print_why(const Provenance& provenance, std::int64_t first_head) {
+void print_why(const Provenance& provenance, std::int64_t heads, std::int64_t first_head) {
   const Link& cell = provenance.links.front();
-  fmt::print("why {} of head {} is {}:\n", cell.place, first_head + cell.head, number_text(cell.value));
+  const std::string of = heads == 1 ? fmt::format(" of head {}", first_head + cell.head) : "";
+  fmt::print("why {}{} is {}:\n", place_text(cell, heads), of, number_text(cell.value));
   Table table;
   for (const Link& link : provenance.links) {
     std::string words = link.formula;
@@ -59,7 +60,7 @@ void print_why(const Provenance& provenance, std::int64_t first_head) {
     std::string where = fmt::format("step {}", link.step);
     if (link.j >= 0) where += fmt::format(", tile ({}, {})", link.i, link.j);
     const bool statement = link.of == CellKind::tile || link.of == CellKind::keys;
-    table.line({(&link == &cell ? "" : "<- ") + link.place, statement ? "" : number_text(link.value),
+    table.line({(&link == &cell ? "" : "<- ") + place_text(link, heads), statement ? "" : number_text(link.value),
                 fmt::format("{:<24}", where) + words});
   }
   fmt::print("{}", table.text());

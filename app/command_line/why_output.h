@@ -11,7 +11,7 @@ namespace flashscope::command_line {
 
 // `first_head`: number of the problem's first query head in the file.
 Json json_of(const Provenance& provenance, std::int64_t first_head);
-void print_why(const Provenance& provenance, std::int64_t first_head);
+void print_why(const Provenance& provenance, std::int64_t heads, std::int64_t first_head);
 
 struct MaskFindings {
   MaskReport report;

@@ -83,10 +83,9 @@ void MainWindow::take_session(const SessionFile& session, const std::filesystem:
   const auto runs = static_cast<std::int64_t>(session.reports.size());
   const auto sweeps = static_cast<std::int64_t>(session.sweeps.size());
   const QString measured =
-      sweeps == 0 ? QString()
-                  : QString(", %1 measured %2 in the explorer").arg(grouped(sweeps), sweeps == 1 ? "sweep" : "sweeps");
-  notice(QString("Opened %1: %2 %3%4%5")
-             .arg(text(path.filename().string()), grouped(runs), runs == 1 ? "run" : "runs", measured,
+      sweeps == 0 ? QString() : QString(", %1 in the explorer").arg(counted(sweeps, "measured sweep"));
+  notice(QString("Opened %1: %2%3%4")
+             .arg(text(path.filename().string()), counted(runs, "run"), measured,
                   session.problem ? "" : "; it holds no problem, so the open one stays"));
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "engine/attention/row_walk.h"
+#include "engine/digits.h"
 #include "engine/error.h"
 
 namespace flashscope {
@@ -188,7 +189,7 @@ Report run_on_cpu(const Problem& problem, const Recipe& recipe, const RunOptions
         fmt::format("at most {:.1f} GiB, the memory setting", static_cast<double>(options.memory_limit) / (1 << 30)));
   const Schedule schedule(shape, problem.mask, recipe);
   Report report;
-  report.device = fmt::format("CPU, {} thread{}", threads, threads == 1 ? "" : "s");
+  report.device = "CPU, " + counted(threads, "thread");
   report.kernel = fmt::format("fold, {}", current_isa());
   report.shape = shape, report.recipe = recipe;
   report.tensor_bytes = problem.Q().bytes() + problem.K().bytes() + problem.V().bytes();

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "engine/digits.h"
 #include "engine/error.h"
 
 namespace flashscope {
@@ -49,7 +50,7 @@ MaskRules make_rules(const RulesWanted& wanted, std::int64_t heads, std::optiona
   const auto of_heads = [&](const char* what, const auto& values) {
     if (values.size() > 1 && static_cast<std::int64_t>(values.size()) != heads)
       throw InputError(what, fmt::format("{} of them", values.size()),
-                       fmt::format("one, or one of each of {} heads", heads));
+                       heads == 1 ? "one" : fmt::format("one, or one of each of {} heads", heads));
     auto chosen = values;
     if (head && values.size() > 1) chosen = {values[static_cast<std::size_t>(*head)]};
     return chosen;
@@ -59,7 +60,8 @@ MaskRules make_rules(const RulesWanted& wanted, std::int64_t heads, std::optiona
   rules.prefix = wanted.prefix, rules.softcap = wanted.softcap;
   if (wanted.document_ids.empty()) return rules;
   if (static_cast<std::int64_t>(wanted.document_ids.size()) != Nk)
-    throw InputError("documents", fmt::format("ids of {} keys", wanted.document_ids.size()), fmt::format("of {}", Nk));
+    throw InputError("documents", "ids of " + counted(std::ssize(wanted.document_ids), "key"),
+                     fmt::format("of {}", Nk));
   rules.documents = std::make_shared<const Documents>(make_documents(wanted.document_ids, Nq, Nk, bottom_right));
   return rules;
 }

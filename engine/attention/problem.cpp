@@ -38,7 +38,7 @@ void check_mask(const Mask& mask, const Shape& shape) {
   const auto by_head = [&](const char* what, std::size_t count) {
     if (count > 1 && static_cast<std::int64_t>(count) != shape.heads)
       throw InputError(what, fmt::format("{} of them", count),
-                       fmt::format("one, or one of each of {} heads", shape.heads));
+                       shape.heads == 1 ? "one" : fmt::format("one, or one of each of {} heads", shape.heads));
   };
   by_head("lengths", rules.lengths.size());
   by_head("ALiBi slopes", rules.alibi.size());

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "engine/digits.h"
 #include "engine/error.h"
 #include "engine/files/formats.h"
 #include "engine/files/loading.h"
@@ -386,11 +387,11 @@ class Loader {
                                  part(*bias_), summary.minus_inf_cells, bias_->elements()));
     if (summary.nan_cells > 0)
       warnings_.push_back(fmt::format(
-          "{}: {} NaN cells{}", what, summary.nan_cells,
+          "{}: {}{}", what, counted(summary.nan_cells, "NaN cell"),
           summary.looks_like_zero_times_inf ? ", exactly where it is not -inf: built as (1 - keep) * -inf?" : ""));
     if (summary.plus_inf_cells > 0)
-      warnings_.push_back(
-          fmt::format("{}: {} cells are +inf; every row that sees one becomes NaN", what, summary.plus_inf_cells));
+      warnings_.push_back(fmt::format("{}: {} +inf; every row that sees one becomes NaN", what,
+                                      counted(summary.plus_inf_cells, "cell is", "cells are")));
     if (summary.looks_like_keep)
       warnings_.push_back(
           fmt::format("{}: a float mask of only 0 and 1, which are added to the scores; if it says keep "

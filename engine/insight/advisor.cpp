@@ -7,6 +7,8 @@
 #include <optional>
 #include <tuple>
 
+#include "engine/digits.h"
+
 namespace flashscope {
 namespace {
 
@@ -33,10 +35,12 @@ std::string percent(std::int64_t more, std::int64_t than) {
 
 // The block that decides an algorithm's traffic, and the passes over the sequence that it leaves.
 std::string passes(const SweepProblem& problem, const Recipe& recipe) {
-  const auto blocks = [](std::int64_t n, std::int64_t block) { return (n + block - 1) / block; };
-  return recipe.algorithm == Algorithm::flash2
-             ? fmt::format("K, V for each of {} row blocks", blocks(problem.shape.Nq, recipe.Br))
-             : fmt::format("Q, O, m, l for each of {} column blocks", blocks(problem.shape.Nk, recipe.Bc));
+  const auto each = [](std::int64_t n, std::int64_t block, const char* what) {
+    const std::int64_t blocks = (n + block - 1) / block;
+    return (blocks == 1 ? "" : "each of ") + counted(blocks, what);
+  };
+  return recipe.algorithm == Algorithm::flash2 ? "K, V for " + each(problem.shape.Nq, recipe.Br, "row block")
+                                               : "Q, O, m, l for " + each(problem.shape.Nk, recipe.Bc, "column block");
 }
 
 // What stops the next larger block in the direction that would lower the traffic.
@@ -57,7 +61,8 @@ std::string compared(const Advice& one, const Advice& best) {
   if (traffic(one) > traffic(best)) return percent(traffic(one), traffic(best)) + " more traffic";
   if (flops(one) > flops(best)) return "the same traffic, " + percent(flops(one), flops(best)) + " more FLOPs";
   if (one.cost.form.tiles > best.cost.form.tiles)
-    return fmt::format("the same traffic in {} tiles in place of {}", one.cost.form.tiles, best.cost.form.tiles);
+    return fmt::format("the same traffic in {} in place of {}", counted(one.cost.form.tiles, "tile"),
+                       grouped(best.cost.form.tiles));
   if (one.demand.shared_bytes > best.demand.shared_bytes)
     return fmt::format("the same traffic with {:.1f} KiB more of shared memory",
                        static_cast<double>(one.demand.shared_bytes - best.demand.shared_bytes) / 1024);
@@ -67,7 +72,7 @@ std::string compared(const Advice& one, const Advice& best) {
 std::string idle_text(const Advice& one, const HardwareSheet& device) {
   const std::optional<double> sms = device.value(Quantity::sms);
   if (!sms || static_cast<double>(one.cost.blocks) >= *sms) return {};
-  return fmt::format("; only {} blocks for {:.0f} SMs", one.cost.blocks, *sms);
+  return fmt::format("; only {} for {:.0f} SMs", counted(one.cost.blocks, "block"), *sms);
 }
 
 }  // namespace
@@ -94,9 +99,10 @@ AdviceList advise(const SweepProblem& problem, const Recipe& recipe, const Hardw
     }
   }
   list.note = fmt::format(
-      "by the formula's traffic in kernel units, under the limits of {} ({} of {} block sizes do not fit{}); ties by "
+      "by the formula's traffic in kernel units, under the limits of {} ({} of {} {} not fit{}); ties by "
       "FLOPs, tiles, shared memory",
-      device.name, list.infeasible, list.considered,
+      device.name, grouped(list.infeasible), counted(list.considered, "block size"),
+      list.considered == 1 ? "does" : "do",
       list.spilling > 0 ? fmt::format(", {} more fit but would spill registers", list.spilling) : "");
   if (all.empty()) return list;
   std::sort(all.begin(), all.end(), better);

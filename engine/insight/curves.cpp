@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "engine/digits.h"
+
 namespace flashscope {
 namespace {
 
@@ -19,7 +21,7 @@ std::string amount_text(double value, Units units) {
 std::string held(const CurveProblem& problem, std::string_view what) {
   const Shape& shape = problem.shape;
   std::string text(what);
-  text += fmt::format("; {} head{}", shape.heads, shape.heads == 1 ? "" : "s");
+  text += "; " + counted(shape.heads, "head");
   if (problem.mask.causal != Causal::none) text += fmt::format(", causal {}", name(problem.mask.causal));
   if (problem.mask.window) text += fmt::format(", window {},{}", problem.mask.window->left, problem.mask.window->right);
   if (!problem.mask.structural_only()) text += ", without its other masks";
@@ -354,8 +356,8 @@ Chart saving_chart(const CurveProblem& problem) {
 Chart footprint_chart(const CurveProblem& problem, const HardwareSheet* sheet) {
   Chart chart;
   chart.name = "footprint";
-  chart.title = fmt::format("What must be held in HBM; d {}, {}, {} head{}", problem.shape.d, name(problem.shape.type),
-                            problem.shape.heads, problem.shape.heads == 1 ? "" : "s");
+  chart.title = fmt::format("What must be held in HBM; d {}, {}, {}", problem.shape.d, name(problem.shape.type),
+                            counted(problem.shape.heads, "head"));
   chart.x = {"N", ChartUnit::number, true, true, {}};
   chart.y = {"bytes", ChartUnit::bytes, true, true, {}};
   ChartSeries inputs{"Q, K, V, O", "formula", SeriesStyle::line, 0}, scores{"S + P", "formula", SeriesStyle::line, 1},

@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "engine/attention/row_walk.h"
+#include "engine/digits.h"
 #include "engine/error.h"
 #include "engine/insight/candidates.h"
-#include "engine/insight/digits.h"
 #include "engine/insight/gallery.h"
 
 namespace flashscope {
@@ -347,8 +347,8 @@ std::string text(const Explanation& e) {
   std::string text = fmt::format("`{}`", e.name);
   if (!e.detail.empty()) text += fmt::format(" ({})", e.detail);
   if (!e.of_lse) text += fmt::format(" at Br {}, Bc {}", e.recipe.Br, e.recipe.Bc);
-  text += fmt::format(" reproduces the {} to {:.2g} in {} of {} rows", e.of_lse ? "LSE" : "output", e.max_difference,
-                      grouped(e.agree), grouped(e.rows));
+  text += fmt::format(" reproduces the {} to {:.2g} in {} of {}", e.of_lse ? "LSE" : "output", e.max_difference,
+                      grouped(e.agree), counted(e.rows, "row"));
   if (e.right_differs > 0) text += fmt::format("; the right answer differs by {:.2g}", e.right_differs);
   if (!e.lse_agrees) text += "; its LSE is another";
   return text;

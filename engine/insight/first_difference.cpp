@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine/attention/row_walk.h"
+#include "engine/digits.h"
 #include "engine/error.h"
 
 namespace flashscope {
@@ -474,8 +475,8 @@ Differences differences(const Schedule& schedule, const TraceState& state, const
 void check_beside(const Problem& problem, const Problem& other) {
   const Shape a = problem.shape(), b = other.shape();
   const auto words = [](const Shape& s) {
-    return fmt::format("{} heads, {} key heads, N {} x {}, d {}, dv {}, {}", s.heads, s.kv_heads, s.Nq, s.Nk, s.d, s.dv,
-                       name(s.type));
+    return fmt::format("{}, {}, N {} x {}, d {}, dv {}, {}", counted(s.heads, "head"), counted(s.kv_heads, "key head"),
+                       s.Nq, s.Nk, s.d, s.dv, name(s.type));
   };
   if (!(a == b)) throw InputError("the problem beside", words(b), words(a));
 }

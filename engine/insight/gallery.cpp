@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "engine/attention/trace.h"
+#include "engine/digits.h"
 #include "engine/error.h"
 
 namespace flashscope {
@@ -357,8 +358,8 @@ std::string text(const FirstDifference& difference) {
   if (difference.quantity == "step")
     return fmt::format("step {}, {}: the other run does something else", difference.step, where);
   const std::string row = difference.row >= 0 ? fmt::format(" of row {}", difference.row) : "";
-  return fmt::format("step {}, {}: {}{} is {:.6g}, not {:.6g}", difference.step, where, difference.quantity, row,
-                     difference.value, difference.right);
+  return fmt::format("step {}, {}: {}{} is {}, not {}", difference.step, where, difference.quantity, row,
+                     number_text(difference.value), number_text(difference.right));
 }
 
 }  // namespace flashscope

@@ -6,6 +6,8 @@
 #include <map>
 #include <tuple>
 
+#include "engine/digits.h"
+
 namespace flashscope {
 namespace {
 
@@ -202,7 +204,7 @@ Chart measured_against(Along along, Gauge gauge, const CurveProblem& problem, co
   chart.name = along == Along::N   ? "measured-against-n"
                : along == Along::d ? "measured-against-d"
                                    : "measured-against-m";
-  std::string held = fmt::format("{} head{}", s.heads, s.heads == 1 ? "" : "s");
+  std::string held = counted(s.heads, "head");
   if (along != Along::N) held += fmt::format(", N {} x {}", s.Nq, s.Nk);
   if (along != Along::d) held += fmt::format(", d {}, dv {}", s.d, s.dv);
   if (problem.mask.causal != Causal::none) held += fmt::format(", causal {}", name(problem.mask.causal));

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "engine/attention/closed_form.h"
+#include "engine/digits.h"
 
 namespace flashscope {
 namespace {
@@ -229,8 +230,9 @@ MeasuredAdviceList advise_measured(std::span<const MeasuredPoint> points, const 
     if (!points[n].failed.empty()) ++list.failed;
   }
   list.measured = order.size();
-  list.note = fmt::format("by the measured time of a launch on {}: {} block sizes were measured, {} failed", on.device,
-                          list.measured, list.failed);
+  list.note = fmt::format("by the measured time of a launch on {}: {} {} measured, {} failed", on.device,
+                          counted(static_cast<std::int64_t>(list.measured), "block size"),
+                          list.measured == 1 ? "was" : "were", list.failed);
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return points[a].gpu->median < points[b].gpu->median; });
   for (std::size_t n = 0; n < order.size() && n <= runners_up; ++n) {

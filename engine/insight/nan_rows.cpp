@@ -6,8 +6,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "engine/digits.h"
 #include "engine/error.h"
-#include "engine/insight/digits.h"
 
 namespace flashscope {
 
@@ -65,9 +65,8 @@ std::string text(const RunNans& nans) {
   const std::int64_t rows = count_rows(nans.rows);
   if (nans.same())
     return rows == 0 ? "no row of O is NaN, and none by the engine"
-                     : fmt::format("the engine has the same {} row{} as NaN: its chain is this run's", grouped(rows),
-                                   rows == 1 ? "" : "s");
-  std::string text = fmt::format("{} row{} of O NaN; not the engine's rows:", grouped(rows), rows == 1 ? "" : "s");
+                     : fmt::format("the engine has the same {} as NaN: its chain is this run's", counted(rows, "row"));
+  std::string text = fmt::format("{} of O NaN; not the engine's rows:", counted(rows, "row"));
   if (const std::int64_t n = count_rows(nans.run_only); n > 0)
     text += fmt::format(" {} only in this run, which the engine's chain does not explain", grouped(n));
   if (const std::int64_t n = count_rows(nans.engine_only); n > 0)

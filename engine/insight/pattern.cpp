@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "engine/digits.h"
 #include "engine/insight/compare.h"
-#include "engine/insight/digits.h"
 
 namespace flashscope {
 namespace {
@@ -102,7 +102,7 @@ Named name_rows(const Rows& rows, const Shape& shape, const Recipe& recipe) {
     return {"every-nth-row", step == 2 ? fmt::format("every other row from {} on", grouped(rows[0]))
                                        : fmt::format("every {}th row from {} on", step, grouped(rows[0]))};
   const auto n = static_cast<std::int64_t>(rows.size());
-  if (n * 10 >= shape.Nq * 9) return {"scattered", fmt::format("all but {} rows", grouped(shape.Nq - n))};
+  if (n * 10 >= shape.Nq * 9) return {"scattered", "all but " + counted(shape.Nq - n, "row")};
   return {"scattered", fmt::format("{} of {} rows, from {} to {}, without a simple pattern", grouped(n),
                                    grouped(shape.Nq), grouped(rows.front()), grouped(rows.back()))};
 }

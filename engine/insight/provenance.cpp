@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "engine/digits.h"
 #include "engine/error.h"
 #include "engine/insight/row_states.h"
 #include "engine/insight/tile_chain.h"
@@ -177,7 +178,7 @@ class Explainer : private TileChain {
       link.formula = fmt::format("l alpha = {} x {}", term(tile->l_old), term(tile->alpha));
       if (!only_rescaled)
         link.formula = fmt::format("l alpha + sum P = {} x {} + {}", term(tile->l_old), term(tile->alpha), term(sum));
-      link.formula += " = nan";
+      link.formula += " = NaN";
     }
     const auto at_key = [&] { return birth.key - tile->col0; };
     switch (birth.stage) {
@@ -205,7 +206,7 @@ class Explainer : private TileChain {
     x = std::max<std::int64_t>(x, 0);
     Link& link = add_O(x, step_of(tile, Stage::rescale), tile.O_rescaled[x]);
     link.j = tile.j;
-    link.formula = fmt::format("O x factor = {} x {} = nan", term(tile.O_old[x]), term(tile.o_factor));
+    link.formula = fmt::format("O x factor = {} x {} = NaN", term(tile.O_old[x]), term(tile.o_factor));
     if (std::isinf(tile.o_factor)) {
       add(CellKind::alpha, tile, Stage::rescale, tile.alpha).formula =
           fmt::format("1 / alpha = 1 / {} = {}", number(tile.alpha), number(tile.o_factor));
@@ -223,7 +224,7 @@ class Explainer : private TileChain {
     const std::int64_t kv = kv_head(shape_, recipe_, head_);
     if (birth.key >= 0) {
       const std::int64_t c = birth.key - tile.col0;
-      link.formula = fmt::format("O + P V: P[{}, {}] x V[{}, {}] = {} x {} = nan", row_, birth.key, birth.key, x,
+      link.formula = fmt::format("O + P V: P[{}, {}] x V[{}, {}] = {} x {} = NaN", row_, birth.key, birth.key, x,
                                  number(tile.P[c]), term(problem_.V().at(kv, birth.key, x)));
       if (tile.P[c] == 0 && !is_visible(birth.key))
         link.text = fmt::format("key {} is masked: its weight is 0, and 0 does not hide it", birth.key);
@@ -317,8 +318,9 @@ class Explainer : private TileChain {
     if (value == 0 && zeros == keys)
       link.text = fmt::format("every V[k, {}] that this row sees is 0", x);
     else
-      link.text = fmt::format("of {} terms {} the largest is key {}: {} x {} = {}", keys, undivided ? "P V" : "P V / l",
-                              most.key, number(most.weight), term(v), number(most.weight * v));
+      link.text =
+          fmt::format("of {} {} the largest is key {}: {} x {} = {}", counted(keys, "term"),
+                      undivided ? "P V" : "P V / l", most.key, number(most.weight), term(v), number(most.weight * v));
     const auto tile = tile_of(standard_ ? 0 : schedule_.visit_j(head_, i_, most.n));
     const std::size_t of_P = result_.links.size();
     why_P(*tile, most.key - tile->col0, true);

@@ -30,9 +30,9 @@ struct Link {
   std::int64_t step = 0;           // state number to go to
   double value = 0;                // of the place; 0 for `tile` and `keys`
   std::string place;               // "l[71]"; a statement for `tile` and `keys`
-  std::string formula;             // "l alpha + sum P = 0 x nan + nan"; may be empty
+  std::string formula;             // "l alpha + sum P = 0 x NaN + NaN"; may be empty
   std::string text;                // what happened there; may be empty
-  std::vector<std::string> twins;  // what became so in the same way: "alpha[71] = nan"
+  std::vector<std::string> twins;  // what became so in the same way: "alpha[71] = NaN"
 };
 
 struct Provenance {
@@ -44,6 +44,9 @@ struct Provenance {
 std::string one_line(const Provenance& provenance);  // "O[71, 0] <- l[71] <- ..."
 // Of a NaN: the cause and what is behind it, in a sentence; else empty.
 std::string conclusion(const Provenance& provenance);
+// For people, of a problem of several heads: places with their head, as questions are written, "O[2, 71, 0]".
+std::string place_text(const Link& link, std::int64_t heads);
+std::string one_line(const Provenance& provenance, std::int64_t heads);
 
 struct Question {
   CellKind of = CellKind::O;                 // O, LSE, l, m, alpha, P or S

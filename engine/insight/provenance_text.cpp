@@ -63,9 +63,17 @@ std::string_view name(CellKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-std::string one_line(const Provenance& provenance) {
+std::string one_line(const Provenance& provenance) { return one_line(provenance, 1); }
+
+std::string place_text(const Link& link, std::int64_t heads) {
+  const std::string start = fmt::format("{}[", name(link.of));
+  if (heads == 1 || !link.place.starts_with(start)) return link.place;
+  return fmt::format("{}{}, {}", start, link.head, link.place.substr(start.size()));
+}
+
+std::string one_line(const Provenance& provenance, std::int64_t heads) {
   std::string line;
-  for (const Link& link : provenance.links) line += (line.empty() ? "" : " <- ") + link.place;
+  for (const Link& link : provenance.links) line += (line.empty() ? "" : " <- ") + place_text(link, heads);
   return line;
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "engine/attention/row_walk.h"
+#include "engine/digits.h"
 #include "engine/error.h"
 #include "engine/insight/mask_report.h"
 
@@ -127,8 +128,6 @@ std::string rows_text(const std::vector<MaskRow>& rows) {
   return fmt::format("{} and others of several heads", rows.front().row);
 }
 
-const char* plural(std::int64_t n) { return n == 1 ? "" : "s"; }
-
 std::string cells_text(const std::vector<MaskCell>& cells, std::int64_t all, std::int64_t first_head) {
   std::string text;
   for (const MaskCell& cell : cells)
@@ -157,35 +156,34 @@ std::vector<MaskLine> mask_lines(const Problem& problem, const MaskReport& repor
   std::vector<MaskLine> lines;
   const auto add = [&](MaskLine::Kind kind, std::string text) { lines.push_back({kind, std::move(text)}); };
   if (report.nan_cells > 0)
-    add(fault, fmt::format("{} NaN cell{} in the mask: {}", report.nan_cells, plural(report.nan_cells),
+    add(fault, fmt::format("{} in the mask: {}", counted(report.nan_cells, "NaN cell"),
                            cells_text(report.first_nan, report.nan_cells, first_head)));
   if (report.plus_inf_cells > 0)
-    add(fault, fmt::format("{} +inf cell{} in the mask: {}", report.plus_inf_cells, plural(report.plus_inf_cells),
+    add(fault, fmt::format("{} in the mask: {}", counted(report.plus_inf_cells, "+inf cell"),
                            cells_text(report.first_plus_inf, report.plus_inf_cells, first_head)));
   if (scores && scores->maximum_on_masked_rows > 0) {
     const ScoreReport::Row& first = scores->maximum_on_masked.front();
-    add(fault, fmt::format("{} row{} whose maximum sits on a masked cell: first head {} row {}, masked key {} scores "
+    add(fault, fmt::format("{} whose maximum sits on a masked cell: first head {} row {}, masked key {} scores "
                            "{:.6g}, the best real key {:.6g}",
-                           scores->maximum_on_masked_rows, plural(scores->maximum_on_masked_rows),
-                           first_head + first.head, first.row, first.key, first.score, first.largest_real));
+                           counted(scores->maximum_on_masked_rows, "row"), first_head + first.head, first.row,
+                           first.key, first.score, first.largest_real));
   }
   if (scores && scores->real_below_masked)
-    add(fault, fmt::format("a real score lies below a masked one in {} row{}: S[{}, {}] = {:.6g}, masked {:.6g}",
-                           scores->real_below_masked_rows, plural(scores->real_below_masked_rows),
-                           scores->real_below_masked->row, scores->real_below_masked->key, scores->lowest_real,
-                           scores->stand_in_score));
+    add(fault, fmt::format("a real score lies below a masked one in {}: S[{}, {}] = {:.6g}, masked {:.6g}",
+                           counted(scores->real_below_masked_rows, "row"), scores->real_below_masked->row,
+                           scores->real_below_masked->key, scores->lowest_real, scores->stand_in_score));
   for (const MaskHint& hint : report.hints)
     add(fault, hint.option.empty() ? hint.text : fmt::format("{} ({})", hint.text, hint.option));
   if (report.stand_in) {
     const StandIn& stand_in = *report.stand_in;
-    add(notice,
-        fmt::format("{} cells hold a finite stand-in for -inf (lowest {:.6g})", stand_in.cells, stand_in.value));
+    add(notice, fmt::format("{} a finite stand-in for -inf (lowest {:.6g})",
+                            counted(stand_in.cells, "cell holds", "cells hold"), stand_in.value));
     const auto add_rows = [&](MaskLine::Kind kind, const std::vector<MaskRow>& rows, const char* text) {
       if (rows.empty()) return;
       const std::int64_t count = static_cast<std::int64_t>(rows.size()) * stand_in.shared_by;
       add(kind,
-          fmt::format("{} row{} {}, {}{}", count, plural(count), text,
-                      stand_in.every_row ? "every row" : rows_text(rows), stand_in.every_head ? " of every head" : ""));
+          fmt::format("{} {}, {}{}", counted(count, "row"), text, stand_in.every_row ? "every row" : rows_text(rows),
+                      stand_in.every_head ? " of every head" : ""));
     };
     add_rows(fault, stand_in.effectively_empty, "without any cell above the stand-in: they attend to what is masked");
     add_rows(notice, stand_in.mixed, "with both -inf and stand-ins: two masks were added");
@@ -195,11 +193,11 @@ std::vector<MaskLine> mask_lines(const Problem& problem, const MaskReport& repor
     const std::string of =
         report.heads.size() == 1 ? "" : fmt::format("head {}: ", first_head + static_cast<std::int64_t>(h));
     if (!keys.empty_rows.empty())
-      add(notice, fmt::format("{}{} empty row{}: {}", of, keys.empty_rows.size(),
-                              plural(static_cast<std::int64_t>(keys.empty_rows.size())), rows_text(keys.empty_rows)));
+      add(notice,
+          fmt::format("{}{}: {}", of, counted(std::ssize(keys.empty_rows), "empty row"), rows_text(keys.empty_rows)));
     if (!keys.one_key_rows.empty())
-      add(fact, fmt::format("{}{} row{} with a single visible key: {}", of, keys.one_key_rows.size(),
-                            plural(static_cast<std::int64_t>(keys.one_key_rows.size())), rows_text(keys.one_key_rows)));
+      add(fact, fmt::format("{}{} with a single visible key: {}", of, counted(std::ssize(keys.one_key_rows), "row"),
+                            rows_text(keys.one_key_rows)));
     add(fact, fmt::format("{}visible keys a row: {} to {}, median {} of {}", of, keys.min, keys.max, keys.median,
                           problem.shape().Nk));
   }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/digits.h"
+
 namespace flashscope {
 namespace {
 
@@ -12,11 +14,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-std::string TileChain::number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return fmt::format("{:.6g}", value);
-}
+std::string TileChain::number(double value) { return number_text(value); }
 std::string TileChain::term(double value) {
   const std::string text = number(value);
   return text[0] == '-' || std::isinf(value) ? "(" + text + ")" : text;

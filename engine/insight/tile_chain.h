@@ -25,7 +25,7 @@ class TileChain {
         i_(row / recipe_.Br) {}
 
  protected:
-  static std::string number(double value);  // "nan", "-inf", "0.25"
+  static std::string number(double value);  // "NaN", "-inf", "0.25"
   static std::string term(double value);    // in a formula: negative numbers and infinities in brackets
 
   // ---- links. A new one is the last of the result.

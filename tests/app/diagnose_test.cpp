@@ -49,6 +49,21 @@ TEST_F(CommandLine, AQuestionUnderHeadIsOfThatHead) {
   EXPECT_EQ(run_json("diagnose --random 1 --n 40 --d 8 --why 'l[7]'")["why"].size(), 1u);
 }
 
+// For people: the head in each place where there are several, and NaN spelled so; JSON keeps its strings.
+TEST_F(CommandLine, DiagnoseSpellsPlacesAndNaNOneWay) {
+  const std::string problem =
+      "diagnose --random 1 --n 60 --d 8 --heads 3 --br 16 --bc 20 --causal --order reverse --guard none ";
+  const std::string lines = run(problem + "--why 'O[2,17,3]'").out;
+  EXPECT_THAT(lines, HasSubstr("why O[2, 17, 3] is NaN:"));
+  EXPECT_THAT(lines, HasSubstr("<- l[2, 17] "));
+  EXPECT_THAT(lines, testing::Not(testing::ContainsRegex("[^_a-z]nan[^_a-z]")));
+  const std::string one = run(problem + "--head 2 --why 'O[17,3]'").out;
+  EXPECT_THAT(one, HasSubstr("why O[17, 3] of head 2 is NaN:"));
+  const json object = run_json(problem + "--why 'O[2,17,3]'", 3);
+  EXPECT_EQ(object["why"][0]["value"], "nan");
+  EXPECT_EQ(object["why"][0]["links"][0]["place"], "O[17, 3]");
+}
+
 TEST_F(CommandLine, MasksByRule) {
   const std::string shape = "--random 3 --n 64 --d 8 --heads 2 --bc 16 --br 16 ";
   const json all = run_json("run " + shape +

@@ -33,8 +33,8 @@ TEST(Provenance, reverse_causal_chain) {
       "causal top-left: k 100..199 > q 71");
   EXPECT_EQ(found.cause, Cause::inf_minus_inf);
   EXPECT_EQ(found.stage, Stage::exponentials);
-  EXPECT_EQ(found.links[2].twins, std::vector<std::string>{"alpha[71] = exp(m_old - m) = exp((-inf) - (-inf)) = nan"});
-  EXPECT_EQ(found.links[1].formula, "l alpha + sum P = 0 x nan + nan = nan");
+  EXPECT_EQ(found.links[2].twins, std::vector<std::string>{"alpha[71] = exp(m_old - m) = exp((-inf) - (-inf)) = NaN"});
+  EXPECT_EQ(found.links[1].formula, "l alpha + sum P = 0 x NaN + NaN = NaN");
 }
 
 TEST(Provenance, case_01_an_empty_row_under_each_policy) {

@@ -32,7 +32,7 @@ TEST(ProvenanceGuard, ClampIsNamed) {
 }
 
 TEST(ProvenanceGuard, WithoutOneTheEquationStands) {
-  EXPECT_EQ(formula_of(Algorithm::flash2, Guard::none, kAlpha), "exp(m_old - m) = exp((-inf) - (-inf)) = nan");
+  EXPECT_EQ(formula_of(Algorithm::flash2, Guard::none, kAlpha), "exp(m_old - m) = exp((-inf) - (-inf)) = NaN");
 }
 
 TEST(ProvenanceGuard, AnEmptyRowOfStandardIsNotDividedByZero) {

@@ -160,8 +160,7 @@ void ComparePanel::show_result() {
                : QString();
   };
   QString html =
-      QString(
-          "<p style='margin:0 0 6px 0'><b style='color:%1'>%2</b>%3%4%5%6 <span style='color:%7'>of %8 rows</span></p>")
+      QString("<p style='margin:0 0 6px 0'><b style='color:%1'>%2</b>%3%4%5%6 <span style='color:%7'>of %8</span></p>")
           .arg(found.right() ? c.good.name() : c.nan.name(),
                found.right() ? rounding ? "Right, rounding" : "Right" : "Not right",
                count(total.right, "right", c.good), count(total.wrong, "wrong", c.accent),

@@ -47,9 +47,9 @@ void EventsPanel::refresh(const Document& document) {
   const std::array counts = {totals.first_max, totals.rescale, totals.masked, totals.empty_row, totals.nan, totals.inf};
   for (int n = 0; n < kKinds; ++n)
     boxes_[n]->setText(text(name(static_cast<EventKind>(n))).replace('_', ' ') + "  " + grouped(counts[n]));
-  reached_->setText(totals.complete ? "whole run scanned, " + grouped(totals.tiles) + " tiles"
-                                    : "scanned so far: " + grouped(totals.tiles_scanned) + " of " +
-                                          grouped(totals.tiles) + " tiles");
+  reached_->setText(totals.complete
+                        ? "whole run scanned, " + counted(totals.tiles, "tile")
+                        : "scanned so far: " + grouped(totals.tiles_scanned) + " of " + counted(totals.tiles, "tile"));
   if (scan_ != document.scan()) {
     scan_ = document.scan();
     view_->set_list(0, 0);  // another run: nothing of the old list stays

@@ -36,8 +36,9 @@ MinuteLine::MinuteLine(int index, const FirstMinute& line, QWidget* parent)
 void MinuteLine::set_numbers(const FirstMinuteNumbers& numbers, std::int64_t rows) {
   numbers_ = numbers;
   rows_ = rows;
-  setAccessibleDescription(QString("%1 rescales, %2 NaN rows, %3 bytes")
-                               .arg(grouped(numbers.rescales), grouped(numbers.nan_rows), grouped(numbers.bytes)));
+  setAccessibleDescription(QString("%1, %2, %3")
+                               .arg(counted(numbers.rescales, "rescale"), counted(numbers.nan_rows, "NaN row"),
+                                    counted(numbers.bytes, "byte")));
   updateGeometry();
   update();
 }
@@ -60,13 +61,13 @@ QString MinuteLine::html(const QPalette& palette) const {
   const QString nan = numbers_->nan_rows == 0 ? QString("<span style='color:%1'>no NaN</span>").arg(c.good.name())
                                               : QString("<span style='color:%1'><b>%2 of %3 rows NaN</b></span>")
                                                     .arg(c.nan.name(), grouped(numbers_->nan_rows), grouped(rows_));
-  body += QString("<div style='color:%1'><span style='color:%2'><b>%3</b> rescales</span>, %4</div>")
-              .arg(c.text.name(), c.rescale.name(), grouped(numbers_->rescales), nan);
+  body += QString("<div style='color:%1'><span style='color:%2'><b>%3</b></span>, %4</div>")
+              .arg(c.text.name(), c.rescale.name(), counted(numbers_->rescales, "rescale"), nan);
   if (numbers_->first_nan)
     body += QString("<div style='color:%1'>first in %2</div>")
                 .arg(c.nan.name(), window::text(*numbers_->first_nan).toHtmlEscaped());
-  body += QString("<div style='color:%1'>%2 tiles, %3 bytes moved</div>")
-              .arg(c.dim.name(), grouped(numbers_->tiles_visited), grouped(numbers_->bytes));
+  body += QString("<div style='color:%1'>%2, %3 moved</div>")
+              .arg(c.dim.name(), counted(numbers_->tiles_visited, "tile"), counted(numbers_->bytes, "byte"));
   if (verdict_)
     body += QString("<div style='color:%1'>full run: %2 of %3 rows %4 (largest error%5 %6, tolerance %7)</div>")
                 .arg((verdict_->within() ? c.good : c.nan).name(),

@@ -168,9 +168,9 @@ MaskPanel::Serious MaskPanel::serious() const {
   found.details = lines.join('\n');
   found.fault = faults > 0;
   if (faults > 0)
-    found.badge = QString("Mask: %1 fault%2").arg(faults).arg(faults == 1 ? "" : "s");
+    found.badge = "Mask: " + counted(faults, "fault");
   else if (notices > 0)
-    found.badge = QString("Mask: %1 notice%2").arg(notices).arg(notices == 1 ? "" : "s");
+    found.badge = "Mask: " + counted(notices, "notice");
   return found;
 }
 
@@ -183,8 +183,8 @@ QString MaskPanel::visible_html(const Colours& c) const {
                  .arg(mask.causal == Causal::top_left ? "top-left" : "bottom-right",
                       mask.causal == Causal::top_left ? "r" : "r + Nk - Nq");
   if (mask.window)
-    lines << QString("<b>window</b>: row r sees %1 keys before its own and %2 behind it")
-                 .arg(mask.window->left < Band::kOpen / 2 ? grouped(mask.window->left) : "all",
+    lines << QString("<b>window</b>: row r sees %1 before its own and %2 behind it")
+                 .arg(mask.window->left < Band::kOpen / 2 ? counted(mask.window->left, "key") : "all keys",
                       mask.window->right < Band::kOpen / 2 ? grouped(mask.window->right) : "all");
   if (mask.keep) {
     const KeepMask& keep = *mask.keep;
@@ -243,7 +243,8 @@ QString MaskPanel::effect_html(const Colours& c) const {
   }
   html += table.html();
   if (report_->heads.size() > kMostHeads)
-    html += paragraph(QString("and %1 more heads").arg(report_->heads.size() - kMostHeads), c.dim);
+    html +=
+        paragraph("and " + counted(static_cast<std::int64_t>(report_->heads.size() - kMostHeads), "more head"), c.dim);
   return html;
 }
 

@@ -257,9 +257,9 @@ void RecipePanel::refresh(const Document& document) {
   shape_ = problem_->shape();
   show_recipe();
   if (const auto& schedule = document.stage().schedule) {
-    plan_->setText(QString("%1 row blocks x %2 column blocks; %3 tiles visited in %4 steps.")
-                       .arg(grouped(schedule->Tr()), grouped(schedule->Tc()), grouped(schedule->tiles()),
-                            grouped(schedule->steps())));
+    plan_->setText(QString("%1 x %2; %3 visited in %4.")
+                       .arg(counted(schedule->Tr(), "row block"), counted(schedule->Tc(), "column block"),
+                            counted(schedule->tiles(), "tile"), counted(schedule->steps(), "step")));
   }
 }
 

@@ -74,7 +74,7 @@ void TimelinePanel::refresh(const Document& document) {
           .arg(timeline->sms)
           .arg(100 * rows.busy, 0, 'f', 0)
           .arg(QString::number(static_cast<double>(rows.duration) / 1e3, 'f', 1) + QString::fromUtf8(" µs"));
-  if (timeline->lost > 0) words += QString("; %1 tiles did not fit the buffer").arg(grouped(timeline->lost));
+  if (timeline->lost > 0) words += QString("; %1 did not fit the buffer").arg(counted(timeline->lost, "tile"));
   note_->setText(words);
 }
 

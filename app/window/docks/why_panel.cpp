@@ -32,11 +32,11 @@ QColor colour_of(double value, const Colours& c) {
 bool is_statement(const Link& link) { return link.of == CellKind::tile || link.of == CellKind::keys; }
 
 // A link and what is said of it, further in; its place is the anchor.
-QString paragraph(const Link& link, bool first, const Colours& c) {
+QString paragraph(const Link& link, std::int64_t heads, bool first, const Colours& c) {
   QString html = first ? QString() : QString("<span style='color:%1'>&#8592;</span> ").arg(c.dim.name());
   html += QString("<a href='step:%1' style='color:%2;text-decoration:none'><b>%3</b></a>")
               .arg(link.step)
-              .arg(c.accent.name(), text(link.place).toHtmlEscaped());
+              .arg(c.accent.name(), text(place_text(link, heads)).toHtmlEscaped());
   if (!is_statement(link))
     html += QString(" = <b style='color:%1'>%2</b>").arg(colour_of(link.value, c).name(), number(link.value, 6));
   QString where = "step " + grouped(link.step);
@@ -106,7 +106,7 @@ void WhyPanel::refresh(const Document& document) {
   before_.clear();
   if (there && answer_ && answer_->cause)
     before_ = QString("before the change %1: %2")
-                  .arg(number(answer_->links.front().value), text(one_line(*answer_)).toHtmlEscaped());
+                  .arg(number(answer_->links.front().value), text(one_line(*answer_, shape.heads)).toHtmlEscaped());
   answer_.reset();
   if (!there) question_.reset(), show_text();
   if (question_ && question_->K) question_->K = K_;
@@ -193,10 +193,11 @@ void WhyPanel::show_text() {
   const Colours c = colours(palette());
   QString html = gpu_html(c);
   if (answer_) {
-    for (std::size_t n = 0; n < answer_->links.size(); ++n) html += paragraph(answer_->links[n], n == 0, c);
+    for (std::size_t n = 0; n < answer_->links.size(); ++n)
+      html += paragraph(answer_->links[n], problem_->shape().heads, n == 0, c);
     if (answer_->cause)
       html += QString("<p style='margin-top:10px'><b style='color:%1'>%2</b>: %3</p>")
-                  .arg(c.nan.name(), text(name(*answer_->cause)), text(conclusion(*answer_)));
+                  .arg(c.nan.name(), text(name(*answer_->cause)).replace('_', ' '), text(conclusion(*answer_)));
   } else if (note_.isEmpty()) {
     html += QString(
                 "<p style='color:%1'>Click a cell of O, S, P, m, l or alpha: the chain back to its source stands "

@@ -212,11 +212,10 @@ void MapView::show_scale(const ChartAxis& measure, double low, double high) {
 
 QString MapView::problem_text() const {
   const Shape& shape = data_.problem->shape;
-  return QString("%1, N %2 x %3, d %4, %5 %6, %7%8")
+  return QString("%1, N %2 x %3, d %4, %5, %6%7")
       .arg(text(name(data_.recipe.algorithm)), grouped(shape.Nq), grouped(shape.Nk))
       .arg(shape.d)
-      .arg(shape.heads)
-      .arg(shape.heads == 1 ? "head" : "heads", text(name(shape.type)),
+      .arg(counted(shape.heads, "head"), text(name(shape.type)),
            data_.problem->mask.none() ? "" : ", " + text(conventions(data_.recipe, data_.problem->mask)));
 }
 
@@ -317,8 +316,8 @@ void MapView::redraw_points() {
         {"Nothing was measured of this problem: Measure, open a session that was saved on a GPU, or choose a sweep."});
     return;
   }
-  notes << QString("%1 points measured%2; each colours what is nearest to it. How: %3.")
-               .arg(measured)
+  notes << QString("%1 measured%2; each colours what is nearest to it. How: %3.")
+               .arg(counted(measured, "point"))
                .arg(failed == 0 ? QString() : QString(", %1 failed (hatched; point at one for the reason)").arg(failed),
                     text(how(gauge)));
   const auto as_good =

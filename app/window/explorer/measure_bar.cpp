@@ -83,8 +83,8 @@ void MeasureBar::show_sweeps(const std::vector<Sweep>& sweeps, const Sweep& show
     const auto measured =
         std::count_if(sweep->points.begin(), sweep->points.end(), [](const MeasuredPoint& p) { return p.gpu; });
     const MeasuredPoint& first = sweep->points.front();
-    names
-        << QString("%1: %2, %3 points").arg(text(sweep_name(*sweep)), text(name(first.recipe.algorithm))).arg(measured);
+    names << QString("%1: %2, %3")
+                 .arg(text(sweep_name(*sweep)), text(name(first.recipe.algorithm)), counted(measured, "point"));
   }
   if (names.isEmpty()) names << "nothing yet";
   // What is there is named anew, so that a list which is open stays open.

@@ -112,6 +112,33 @@ TEST_F(WhyTest, ACellCanBeTypedAndTheFirstNanAskedFor) {
   EXPECT_TRUE(window_->message().contains("why")) << window_->message().toStdString();
 }
 
+// Places are written as questions are: with the head, where there are several. NaN is spelled so everywhere.
+TEST_F(WhyTest, TheChainNamesTheHead) {
+  Mask causal;
+  causal.causal = Causal::top_left;
+  Recipe recipe;
+  recipe.Br = 16, recipe.Bc = 20, recipe.order = Order::reverse, recipe.guard = Guard::none;
+  window_->apply([&](Document& d) {
+    d.set_problem(random_problem({4, 2, 60, 60, 8, 8, DType::float32}, 3, {}, causal));
+    d.set_recipe(recipe);
+  });
+  ASSERT_TRUE(settle());
+  trigger("view.why");
+  why().ask_about(parse_question("O[2,17,3]"));
+  ASSERT_TRUE(answered());
+  const QString text = find<QTextBrowser>("why_text")->toPlainText();
+  for (const char* place : {"O[2, 17, 3] = NaN", "l[2, 17] = NaN", "P[2, 17, :] = NaN"})
+    EXPECT_TRUE(text.contains(place)) << place << '\n' << text.toStdString();
+  EXPECT_TRUE(text.contains("x NaN + NaN = NaN")) << text.toStdString();
+  EXPECT_FALSE(text.contains("nan")) << text.toStdString();
+  recipe.guard = Guard::clamp;
+  window_->apply([&](Document& d) { d.set_recipe(recipe); });
+  ASSERT_TRUE(settle());
+  ASSERT_TRUE(answered());
+  EXPECT_TRUE(find<QTextBrowser>("why_text")->toPlainText().contains("NaN: O[2, 17, 3]"))
+      << find<QTextBrowser>("why_text")->toPlainText().toStdString();
+}
+
 TEST_F(WhyTest, TheMaskReportFollowsAndTheOtherConventionIsAClick) {
   trigger("view.mask");
   open_case("open-01-fully-masked-rows", 2, 4, Guard::clamp);
