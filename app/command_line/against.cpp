@@ -106,6 +106,7 @@ void print(const Against& against, std::int64_t first_head) {
   if (total.wrong > 0) table.line({"", grouped(total.wrong), "wrong"});
   if (total.nan > 0) table.line({"", grouped(total.nan), "NaN"});
   if (total.inf > 0) table.line({"", grouped(total.inf), "Inf"});
+  if (const std::string nan = nan_text(found.cells); !nan.empty()) table.line({"", "", nan});
   table.line({"largest error", number_text(found.max_error),
               fmt::format("against {}, in head {}, row {}; tolerance {}", found.reference,
                           first_head + found.worst_head, found.worst_row, number_text(found.tolerance))});

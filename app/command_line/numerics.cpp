@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "app/command_line/interrupt.h"
+#include "engine/digits.h"
+#include "engine/insight/nan_rows.h"
 
 namespace flashscope::command_line {
 
@@ -21,7 +23,10 @@ Json json_of(const std::vector<ErrorSource>& sources, std::int64_t head) {
     list.push_back({{"name", source.name},
                     {"max_error", number(source.max)},
                     {"worst_row", source.worst_row},
-                    {"rows_not_finite", source.not_finite}});
+                    {"rows_not_finite", source.not_finite},
+                    {"rows_nan_here_only", source.nan.here},
+                    {"rows_nan_float64_only", source.nan.there},
+                    {"rows_nan_both", source.nan.both}});
   return {{"head", head}, {"sources", std::move(list)}};
 }
 
@@ -31,7 +36,8 @@ void print(const std::vector<ErrorSource>& sources, std::int64_t head) {
   Table table;
   for (const ErrorSource& source : sources) {
     std::string where = fmt::format("in row {}", source.worst_row);
-    if (source.not_finite > 0) where += fmt::format("; {} rows not finite", grouped(source.not_finite));
+    if (source.not_finite > 0) where += fmt::format("; {} not finite", counted(source.not_finite, "row"));
+    if (source.nan.total() > 0) where += "; " + text(source.nan);
     table.line({source.name, number_text(source.max), where});
   }
   fmt::print("{}", table.text());

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "app/gpu_child.h"
+#include "engine/insight/nan_rows.h"
 #include "engine/insight/sweep.h"
 #include "engine/insight/traffic_table.h"
 
@@ -15,11 +16,15 @@ namespace {
 std::int64_t whole(double value) { return static_cast<std::int64_t>(std::llround(value)); }
 
 Json json_of(const ErrorReport& error, std::int64_t first_head) {
+  const auto rows = [&](std::int64_t NanRows::*side) { return error.nan ? Json((*error.nan).*side) : Json(); };
   return {{"max", number(error.max)},
           {"tolerance", number(error.tolerance)},
           {"rows_checked", error.rows_checked},
           {"rows", error.rows},
           {"nan_mismatch", error.nan_mismatch},
+          {"nan_here_only", rows(&NanRows::here)},
+          {"nan_float64_only", rows(&NanRows::there)},
+          {"nan_both", rows(&NanRows::both)},
           {"worst_head", first_head + error.worst_head},
           {"worst_row", error.worst_row},
           {"max_within", error.max <= error.tolerance},
@@ -289,9 +294,11 @@ void add_answer(Table& table, const ReportView& view) {
     if (exceeded)
       table.line(
           {"", "", fmt::format("worst in head {}, row {}", view.first_head + error.worst_head, error.worst_row)});
+    const std::string nan = error.nan ? text(*error.nan) : std::string("NaN in the run or in float64 only");
     if (error.nan_mismatch > 0)
-      table.line(
-          {"NaN MISMATCH", grouped(error.nan_mismatch), "of the checked rows: NaN in the run or in float64 only"});
+      table.line({"NaN MISMATCH", grouped(error.nan_mismatch), "of the checked rows: " + nan});
+    else if (!nan.empty() && error.nan)
+      table.line({"NaN", "as in float64", nan});
   }
   const auto compare = [&](const char* what, const std::shared_ptr<const Tensor>& given,
                            std::span<const double> computed) {

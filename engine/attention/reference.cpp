@@ -244,6 +244,7 @@ ErrorReport error_vs_float64(const Problem& problem, std::span<const double> O, 
   const std::int64_t dv = shape.dv;
   ErrorReport report;
   report.rows = shape.heads * shape.Nq;
+  NanRows& nan = report.nan.emplace();
   const double flops = 2.0 * static_cast<double>(shape.heads) * static_cast<double>(shape.Nq) *
                        static_cast<double>(shape.Nk) * static_cast<double>(shape.d + dv);
   const bool all = rows.kind == CheckRows::Kind::all || (rows.kind == CheckRows::Kind::automatic && flops <= 4e10);
@@ -289,7 +290,7 @@ ErrorReport error_vs_float64(const Problem& problem, std::span<const double> O, 
             if (plain[r * dv + e] != value) plain_error = std::fmax(plain_error, std::abs(plain[r * dv + e] - value));
           }
           ++report.rows_checked;
-          if (nan_mine != nan_right) ++report.nan_mismatch;
+          nan.count(nan_mine, nan_right);
           if (!nan_mine && !nan_right && error > report.max)
             report.max = error, report.worst_head = piece.head, report.worst_row = row;
         }
@@ -308,6 +309,7 @@ ErrorReport error_vs_float64(const Problem& problem, std::span<const double> O, 
     work();
   }
   if (stop.stop_requested()) throw Cancelled();
+  report.nan_mismatch = nan.here + nan.there;
   double largest_V = 0;
   const auto note = [&](double v) {
     if (std::isfinite(v)) largest_V = std::max(largest_V, std::abs(v));

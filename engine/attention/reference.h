@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <vector>
@@ -39,12 +40,22 @@ void reference_rows(const Problem& problem, std::int64_t head, std::int64_t row0
 void plain_rows(const Problem& problem, std::int64_t head, std::int64_t row0, std::int64_t rows,
                 const ReferenceOptions& options, double* O);
 
+// Rows that hold a NaN in what is looked at (here), in the right answer (there), or in both: no error of some size.
+struct NanRows {
+  std::int64_t here = 0, there = 0, both = 0;  // only, only
+  void count(bool nan_here, bool nan_there) {
+    if (nan_here || nan_there) ++(nan_here && nan_there ? both : nan_here ? here : there);
+  }
+  std::int64_t total() const { return here + there + both; }
+};
+
 // error_vs_float64: largest |O - reference| over the checked rows; NaN rows counted apart.
 struct ErrorReport {
   double max = 0;        // over rows where neither side is NaN
   double tolerance = 0;  // 2 x plain attention's max error + 2 ulp of max |V|; 1e-12 for float64
   std::int64_t rows_checked = 0, rows = 0;
   std::int64_t nan_mismatch = 0;  // checked rows where exactly one side has a NaN
+  std::optional<NanRows> nan;     // of the checked rows; none in a report that an older program saved
   std::int64_t worst_head = 0, worst_row = 0;
   bool within() const { return nan_mismatch == 0 && max <= tolerance; }
 };

@@ -100,10 +100,17 @@ void fields(Visit& visit, either<ElementsAndBytes> auto& both) {
 }
 
 template <class Visit>
+void fields(Visit& visit, either<NanRows> auto& nan) {
+  auto& [here, there, both] = nan;
+  visit("here", here), visit("there", there), visit("both", both);
+}
+
+template <class Visit>
 void fields(Visit& visit, either<ErrorReport> auto& error) {
-  auto& [max, tolerance, rows_checked, rows, nan_mismatch, worst_head, worst_row] = error;
+  auto& [max, tolerance, rows_checked, rows, nan_mismatch, nan, worst_head, worst_row] = error;
   visit("max", max), visit("tolerance", tolerance), visit("rows_checked", rows_checked), visit("rows", rows);
-  visit("nan_mismatch", nan_mismatch), visit("worst_head", worst_head), visit("worst_row", worst_row);
+  visit("nan_mismatch", nan_mismatch), visit("nan", nan), visit("worst_head", worst_head),
+      visit("worst_row", worst_row);
 }
 
 template <class Visit>

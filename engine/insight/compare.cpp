@@ -12,6 +12,7 @@
 
 #include "engine/attention/cpu_runner.h"
 #include "engine/attention/reference.h"
+#include "engine/digits.h"
 #include "engine/error.h"
 
 namespace flashscope {
@@ -221,6 +222,15 @@ CellCounts compare_cells(std::span<const double> theirs, std::span<const double>
   counts.rms = std::sqrt(squares / n);
   counts.spread = std::sqrt(std::max(0.0, sum_squares / n - sum / n * (sum / n)));
   return counts;
+}
+
+std::string nan_text(const CellCounts& cells) {
+  std::string text;
+  for (const auto& [count, where] :
+       {std::pair{cells.nan_theirs, "in yours only"}, std::pair{cells.nan_right, "in the right answer only"},
+        std::pair{cells.nan_both, "in both"}})
+    if (count > 0) text += fmt::format("{}{} NaN {}", text.empty() ? "" : ", ", counted(count, "cell"), where);
+  return text;
 }
 
 double lse_tolerance(DType precision, double lse) {

@@ -28,6 +28,8 @@ struct CellCounts {
   // 1: the error is as large as the spread of the answer, no agreement at all. NaN where nothing is finite.
   double rms_over_spread() const { return rms / spread; }
 };
+// "3 cells NaN in yours only, 8 cells NaN in both"; empty where there are none.
+std::string nan_text(const CellCounts& cells);
 CellCounts compare_cells(std::span<const double> theirs, std::span<const double> right, double tolerance);
 
 enum class RowState : std::uint8_t { right, wrong, nan, inf };  // nan, inf: in theirs, and not in the right answer

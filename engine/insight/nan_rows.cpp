@@ -74,4 +74,12 @@ std::string text(const RunNans& nans) {
   return text;
 }
 
+std::string text(const NanRows& nan) {
+  std::string text;
+  for (const auto& [rows, where] :
+       {std::pair{nan.here, "here only"}, std::pair{nan.there, "in float64 only"}, std::pair{nan.both, "in both"}})
+    if (rows > 0) text += fmt::format("{}{} NaN {}", text.empty() ? "" : ", ", counted(rows, "row"), where);
+  return text;
+}
+
 }  // namespace flashscope

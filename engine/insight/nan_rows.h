@@ -35,5 +35,7 @@ RunNans nans_of_run(std::shared_ptr<const Problem> problem, const Report& report
                     const std::stop_token& stop = {}, const Progress& progress = {});
 // "the engine has the same 4 rows as NaN: its chain is this run's", or what differs.
 std::string text(const RunNans& nans);
+// "36 rows NaN here only, 1 row NaN in float64 only, 4 rows NaN in both"; empty where there are none.
+std::string text(const NanRows& nan);
 
 }  // namespace flashscope

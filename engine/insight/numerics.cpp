@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/attention/reference.h"
 #include "engine/attention/row_walk.h"
 #include "engine/error.h"
 
@@ -34,15 +33,19 @@ std::vector<double> outputs(const Problem& problem, const Recipe& recipe, std::i
 
 ErrorSource compared(std::string name, const std::vector<double>& O, const std::vector<double>& right,
                      std::int64_t dv) {
-  ErrorSource source{std::move(name), {}, 0, 0, 0};
+  ErrorSource source;
+  source.name = std::move(name);
   for (std::size_t at = 0; at < O.size(); at += dv) {
     double error = 0;
+    bool nan_here = false, nan_there = false;
     for (std::int64_t e = 0; e < dv; ++e) {
       const double a = O[at + e], b = right[at + e];
+      nan_here = nan_here || std::isnan(a), nan_there = nan_there || std::isnan(b);
       if (a == b || (std::isnan(a) && std::isnan(b))) continue;
       const double difference = std::abs(a - b);
       if (!(difference <= error) && !std::isnan(error)) error = difference;  // a NaN stays
     }
+    source.nan.count(nan_here, nan_there);
     const auto row = static_cast<std::int64_t>(source.row_error.size());
     if (!std::isfinite(error))
       ++source.not_finite;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/attention/recipe.h"
+#include "engine/attention/reference.h"
 #include "engine/attention/trace.h"
 
 namespace flashscope {
@@ -20,6 +21,7 @@ struct ErrorSource {
   std::vector<double> row_error;  // [rows of the head] largest |O - float64|; NaN or +inf where O is not finite
   double max = 0;                 // of the finite ones
   std::int64_t worst_row = 0, not_finite = 0;
+  NanRows nan;  // here: in this run
 };
 // All rows of one head: "together" first, then every source that the recipe has. Throws Cancelled.
 std::vector<ErrorSource> error_sources(const Problem& problem, const Recipe& recipe, std::int64_t head,

@@ -62,13 +62,16 @@ TEST_F(CommandLine, RunReportsMismatchAndNan) {
   // The other rows are right: NaN rows are not an error of 1e-7.
   const json& error = nan["error_vs_float64"];
   EXPECT_EQ(error["nan_mismatch"], 44);
+  EXPECT_EQ(error["nan_here_only"], 44);
+  EXPECT_EQ(error["nan_float64_only"], 0);
+  EXPECT_EQ(error["nan_both"], 0);
   EXPECT_LE(error["max"].get<double>(), error["tolerance"].get<double>());
   EXPECT_TRUE(error["max_within"].get<bool>());
   EXPECT_FALSE(error["within"].get<bool>());
   EXPECT_FALSE(defect["error_vs_float64"]["max_within"].get<bool>());
   const std::string lines = run("run --random 1 --n 300 --d 16 --bc 100 --causal --order reverse --guard none").out;
   EXPECT_THAT(lines, HasSubstr("in the rows that are not NaN, tolerance"));
-  EXPECT_THAT(lines, testing::ContainsRegex("NaN MISMATCH +44 +of the checked rows"));
+  EXPECT_THAT(lines, testing::ContainsRegex("NaN MISMATCH +44 +of the checked rows: 44 rows NaN here only"));
   EXPECT_THAT(lines, testing::Not(HasSubstr("EXCEEDED")));
   const json hidden = run_json("run --random 1 --n 300 --d 16 --bc 300 --defect no-rescale");
   EXPECT_THAT(hidden["defect_cannot_show"].get<std::string>(), HasSubstr("one tile"));

@@ -148,6 +148,7 @@ TEST(Cases, open_16_comparison_hides_nan) {
   EXPECT_EQ(counts.nan_theirs, classes["nan only in candidate"]);
   EXPECT_EQ(counts.nan_right, classes["nan only in reference"]);
   EXPECT_EQ(counts.nan_both, classes["both nan"]);
+  EXPECT_EQ(nan_text(counts), "1 cell NaN in yours only, 1 cell NaN in the right answer only, 1 cell NaN in both");
   EXPECT_EQ(counts.inf, classes["infinity sign mismatch"]);
   EXPECT_EQ(counts.different, 0);
   // The home-made checker's verdict: a maximum that ignores NaN is 0, "same".

@@ -1,6 +1,7 @@
 // The numerics lens: what each choice costs against float64, and where.
 #include "engine/insight/numerics.h"
 
+#include "engine/insight/nan_rows.h"
 #include "support.h"
 
 namespace flashscope::testing {
@@ -89,6 +90,25 @@ TEST(Numerics, ANaNInOneColumnStays) {
   const std::vector<TileError> tiles = row_errors(*problem, recipe, 0, 0);
   ASSERT_EQ(tiles.size(), 2u);
   EXPECT_FALSE(std::isfinite(tiles[1].output));
+}
+
+// Rows 16..19 and 32..39 meet a tile without a visible key first; row 3 of Q holds a NaN, in float64 too.
+TEST(Numerics, NanRowsAreCountedBySide) {
+  Mask causal;
+  causal.causal = Causal::top_left;
+  const auto random = random_problem({1, 1, 60, 60, 8, 8, DType::float32}, 3, {}, causal);
+  Tensor Q = random->Q();
+  set(Q, 0, 3, 0, std::nan(""));
+  auto problem = std::make_shared<Problem>(*random);
+  problem->q = std::make_shared<const Tensor>(std::move(Q));
+  Recipe recipe;
+  recipe.Br = 16, recipe.Bc = 20, recipe.order = Order::reverse, recipe.guard = Guard::none;
+  for (const ErrorSource& source : error_sources(*problem, recipe, 0)) {
+    EXPECT_EQ(source.nan.here, 12) << source.name;
+    EXPECT_EQ(source.nan.there, 0) << source.name;
+    EXPECT_EQ(source.nan.both, 1) << source.name;
+    EXPECT_EQ(text(source.nan), "12 rows NaN here only, 1 row NaN in both");
+  }
 }
 
 TEST(Numerics, NoTileErrorWithoutRounding) {

@@ -165,6 +165,24 @@ TEST_F(Check, ANaNIsNoSmallError) {
   EXPECT_EQ(check().max, kInf);
 }
 
+// Which side a NaN is on is told: NaN here, NaN in the right answer, and NaN in both, which is no mismatch.
+TEST_F(Check, NanRowsAreCountedBySide) {
+  Tensor Q = problem_->Q();
+  for (const std::int64_t row : {3, 4, 5, 6, 7}) set(Q, 0, row, 0, kNaN);  // NaN in the right answer
+  auto problem = std::make_shared<Problem>(*problem_);
+  problem->q = std::make_shared<const Tensor>(std::move(Q));
+  for (const std::int64_t row : {6, 7, 200, 400}) O_[row * 4 + 1] = kNaN;  // two of them there, two elsewhere
+  for (const int threads : {1, 3}) {
+    const ErrorReport report = error_vs_float64(*problem, O_, {}, {}, threads);
+    ASSERT_TRUE(report.nan);
+    EXPECT_EQ(report.nan->here, 2);
+    EXPECT_EQ(report.nan->there, 3);
+    EXPECT_EQ(report.nan->both, 2);
+    EXPECT_EQ(report.nan_mismatch, 5);
+    EXPECT_EQ(report.max, 0);
+  }
+}
+
 TEST_F(Check, SomeRowsAlwaysHaveTheFirstTheLastAndTheNaNRows) {
   const CheckRows some{CheckRows::Kind::some, 20};
   const ErrorReport sampled = check(some);

@@ -165,7 +165,9 @@ void ComparePanel::show_result() {
                found.right() ? rounding ? "Right, rounding" : "Right" : "Not right",
                count(total.right, "right", c.good), count(total.wrong, "wrong", c.accent),
                count(total.nan, "NaN", c.nan), count(total.inf, "Inf", c.inf), c.dim.name(),
-               grouped(static_cast<std::int64_t>(found.rows.size())));
+               counted(std::ssize(found.rows), "row"));
+  if (const std::string nan = nan_text(found.cells); !nan.empty())
+    html += QString("<p style='margin:0 0 6px 0'>%1</p>").arg(text(nan));
   const bool apart = total.nan + total.inf > 0;
   Table figures(c, {"against " + text(found.reference), ""});
   figures.row({apart ? "largest error of the other rows" : "largest error", number(found.max_error)}, true);

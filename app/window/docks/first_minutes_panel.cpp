@@ -74,7 +74,12 @@ QString MinuteLine::html(const QPalette& palette) const {
                      verdict_->within()            ? grouped(verdict_->rows_checked)
                      : verdict_->nan_mismatch == 0 ? QString("not all")
                                                    : grouped(verdict_->nan_mismatch),
-                     grouped(verdict_->rows), verdict_->nan_mismatch > 0 ? "NaN on one side only" : "right",
+                     grouped(verdict_->rows),
+                     verdict_->nan_mismatch == 0 ? "right"
+                     : !verdict_->nan            ? "NaN on one side only"
+                     : verdict_->nan->there == 0 ? "NaN here only"
+                     : verdict_->nan->here == 0  ? "NaN in float64 only"
+                                                 : "NaN here only or in float64 only",
                      verdict_->nan_mismatch > 0 ? " of the others" : "", number(verdict_->max, 3),
                      number(verdict_->tolerance, 3));
   return body;

@@ -15,6 +15,7 @@
 #include "app/window/docks/html_panel.h"
 #include "app/window/text.h"
 #include "app/window/theme.h"
+#include "engine/insight/nan_rows.h"
 
 namespace flashscope::window {
 namespace {
@@ -315,6 +316,11 @@ QString NumericsPanel::words() const {
               source->not_finite > 0 ? c.nan : c.text);
   }
   QString html = table.html();
+  for (const ErrorSource* source : sources)
+    if (source->nan.total() > 0)
+      html += paragraph(
+          QString("%1: %2.").arg(source_name(*source, sources.size() == 1), text(flashscope::text(source->nan))),
+          source->nan.here + source->nan.there > 0 ? c.nan : c.dim);
   if (result_.tiles.empty()) return html;
   const auto overflow =
       std::find_if(result_.tiles.begin(), result_.tiles.end(), [](const TileError& t) { return t.overflow; });

@@ -11,7 +11,7 @@ namespace flashscope::window {
 struct RunVerdict {
   enum class Kind { not_checked, right, nan, wrong } kind = Kind::not_checked;
   QString brief;  // "right", "2,048 NaN", "8 not NaN", "wrong", "not checked"
-  QString full;   // "2,048 of 4,096 rows are NaN on one side only, here or in float64; largest error of the others ..."
+  QString full;   // "2,048 rows NaN here only, 4 rows NaN in both; of the other 2,044 the largest error ..."
 };
 RunVerdict verdict_of(const Report& report);
 

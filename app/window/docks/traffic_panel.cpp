@@ -191,7 +191,7 @@ QString full_run(const Report& report, const Colours& c) {
   table.row({"NaN rows", grouped(report.nan_row_count)});
   table.row({"checksum of O, of |O|", number(report.sum, 9) + ", " + number(report.sum_abs, 9)});
   if (report.error) {
-    const bool others = report.error->nan_mismatch > 0;
+    const bool others = report.error->nan_mismatch > 0 || (report.error->nan && report.error->nan->both > 0);
     table.row({others ? "largest error against float64 of the other rows" : "largest error against float64",
                number(report.error->max)});
     table.row({"tolerance", number(report.error->tolerance)});

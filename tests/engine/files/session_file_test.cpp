@@ -237,9 +237,15 @@ TEST(SessionFile, IsAProblemFileToo) {
   EXPECT_FALSE(other->mask.window);
 }
 
-// By a program that knew cold caches only.
+// By a program that knew cold caches only, and that did not count NaN rows by side.
 TEST(SessionFile, AnOlderReportOpens) {
-  nlohmann::ordered_json json = files::session_to_json(whole_session(awkward_problem(DType::float32, {})));
+  const SessionFile session = whole_session(awkward_problem(DType::float32, {}));
+  nlohmann::ordered_json json = files::session_to_json(session);
+  const NanRows& nan = session.reports[0].report->error->nan.value();
+  EXPECT_GT(nan.both, 0);  // of the NaN in Q
+  EXPECT_EQ(files::session_from_json(json, "new").reports[0].error->nan->both, nan.both);
+  ASSERT_EQ(json["reports"][0]["error"].erase("nan"), 1u);
+  EXPECT_FALSE(files::session_from_json(json, "old").reports[0].error->nan);
   nlohmann::ordered_json& gpu = json["reports"][1]["gpu"];
   ASSERT_EQ(gpu.erase("measured_warm") + gpu.erase("l2_bytes") + gpu["measured"].erase("dram_written_idle"), 3u);
   const files::SessionFacts facts = files::session_from_json(json, "session.json");
