@@ -8,6 +8,7 @@
 #include <stop_token>
 
 #include "engine/attention/recipe.h"
+#include "engine/attention/trace.h"
 #include "engine/files/problem_file.h"
 
 namespace flashscope {
@@ -19,8 +20,8 @@ struct WindowStart {
 
   std::filesystem::path file;         // a session, or tensors that are asked about where it is unclear which is which
   std::optional<ProblemFiles> files;  // tensors, as it is said here which is which
-  std::function<std::shared_ptr<const Problem>(const std::stop_token&)>
-      make;  // called in the background; with a recipe
+  // Called in the background; with a recipe.
+  std::function<std::shared_ptr<const Problem>(const std::stop_token&, const Progress&)> make;
   // Of what has been opened; throws InputError. Empty: the session's, or the usual one.
   std::function<Recipe(const Shape&)> recipe;
 };

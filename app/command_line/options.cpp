@@ -6,7 +6,9 @@
 #include <array>
 #include <limits>
 
+#include "app/command_line/interrupt.h"
 #include "engine/attention/online_softmax.h"
+#include "engine/attention/random_problem.h"
 #include "engine/files/loading.h"
 #include "engine/files/session_file.h"
 
@@ -156,7 +158,7 @@ Mask read_mask(const MaskOptions& options, const Shape& shape, std::optional<std
 }
 
 OpenedProblem random_tensors(const ProblemOptions& options, std::optional<std::int64_t> head,
-                             const std::stop_token& stop) {
+                             const std::stop_token& stop, Progress progress) {
   if (!options.names.empty() || options.layout || options.batch != 0) {
     throw UsageError("--names, --layout and --batch are for files; --random has one batch of q, k, v");
   }
@@ -173,10 +175,12 @@ OpenedProblem random_tensors(const ProblemOptions& options, std::optional<std::i
   OpenedProblem opened;
   opened.first_head = head.value_or(0);
   Mask mask = read_mask(options.mask, shape, head, options.memory, stop);
+  std::optional<ProgressLine> line;
+  if (!progress) progress = line.emplace("drawing Q, K and V").callback();
   if (!head || shape.heads == 1) {
-    opened.problem = random_problem(shape, *options.seed, options.scale, std::move(mask));
+    opened.problem = random_problem(shape, *options.seed, options.scale, std::move(mask), stop, progress);
   } else {
-    const auto whole = random_problem(shape, *options.seed, options.scale);
+    const auto whole = random_problem(shape, *options.seed, options.scale, {}, stop, progress);
     const std::int64_t kv = shape.kv_head(*head);
     opened.problem = make_problem(fmt::format("{}, head {}", whole->name, *head), one_head(whole->Q(), *head),
                                   one_head(whole->K(), kv), one_head(whole->V(), kv), options.scale, std::move(mask));
@@ -422,10 +426,10 @@ ProblemFiles files_of(const ProblemOptions& options, std::optional<std::int64_t>
   return wanted;
 }
 
-OpenedProblem open_problem(const ProblemOptions& options, std::optional<std::int64_t> head,
-                           const std::stop_token& stop) {
+OpenedProblem open_problem(const ProblemOptions& options, std::optional<std::int64_t> head, const std::stop_token& stop,
+                           const Progress& progress) {
   if (options.head) head = options.head;
-  return source_of(options) == ProblemSource::random ? random_tensors(options, head, stop)
+  return source_of(options) == ProblemSource::random ? random_tensors(options, head, stop, progress)
                                                      : files_tensors(options, head, stop);
 }
 

@@ -15,6 +15,7 @@
 #include "app/command_line/arguments.h"
 #include "engine/attention/problem.h"
 #include "engine/attention/recipe.h"
+#include "engine/attention/trace.h"
 #include "engine/files/problem_file.h"
 #include "kernels/host/launch_plan.h"
 
@@ -83,9 +84,10 @@ struct OpenedProblem {
   std::vector<std::string> found, warnings;
   std::optional<Recipe> recipe;  // of a session
 };
-// Throws InputError, UsageError, Cancelled. `head` where --head is not given; unset: all heads.
-OpenedProblem open_problem(const ProblemOptions& options, std::optional<std::int64_t> head,
-                           const std::stop_token& stop);
+// Throws InputError, UsageError, Cancelled. `head` where --head is not given; unset: all heads. Drawing a random
+// problem tells `progress`, or where there is none a line on the terminal.
+OpenedProblem open_problem(const ProblemOptions& options, std::optional<std::int64_t> head, const std::stop_token& stop,
+                           const Progress& progress = {});
 // On standard error: warnings always, and what was found in the files where the output is for people.
 void print_notes(std::string_view who, const OpenedProblem& opened, bool found);
 

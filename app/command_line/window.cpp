@@ -47,7 +47,9 @@ int open(Options& options, const std::vector<Command::Given>& given,
   WindowStart start;
   if (own_problem && source_of(problem) == ProblemSource::random) {
     recipe_of(options.kernel, shape_of(problem.shape));  // told now rather than in the window
-    start.make = [problem](const std::stop_token& stop) { return open_problem(problem, {}, stop).problem; };
+    start.make = [problem](const std::stop_token& stop, const Progress& progress) {
+      return open_problem(problem, {}, stop, progress).problem;
+    };
   } else if (own_problem) {
     start.files = files_of(problem, {});
     check_there(*start.files);

@@ -249,7 +249,7 @@ void MainWindow::show_messages() {
   if (saving_.running())
     overlay_->show_job("Saving the session", save_progress_);
   else if (drawing_.running())
-    overlay_->show_job("Drawing Q, K and V at random", -1);
+    overlay_->show_job("Drawing Q, K and V at random", *draw_progress_);
   else
     search_timer_.stop(),
         overlay_->show_job(text(job.stage.empty() ? job.what : job.what + ": " + job.stage), job.fraction);

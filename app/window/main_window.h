@@ -109,6 +109,9 @@ class MainWindow : public QMainWindow {
   // main_window_files.cpp
   void open_demo();
   void choose_file(bool ask);
+  using ProblemPointer = std::shared_ptr<const Problem>;
+  void draw_problem(const std::function<ProblemPointer(const std::stop_token&, const Progress&)>& make,
+                    const std::function<void(const ProblemPointer&)>& then);
   void open(const WindowStart& start);
   void open_files(const ProblemFiles& files, const RecipeFor& recipe = {});
   void set_recipe_for(const RecipeFor& recipe);
@@ -181,6 +184,7 @@ class MainWindow : public QMainWindow {
   QMenu* gpu_menu_ = nullptr;  // which GPU, where there are several
 
   std::atomic<double> save_progress_ = 0;
+  std::shared_ptr<std::atomic<double>> draw_progress_;  // of the newest drawing
   Background inspecting_, exporting_, saving_, looking_, drawing_;
   ParityCheck parity_;
   QTimer search_timer_;

@@ -4,6 +4,7 @@
 #include "app/window/explorer/explorer_window.h"
 #include "app/window/main_window.h"
 #include "app/window/text.h"
+#include "engine/attention/random_problem.h"
 
 namespace flashscope::window {
 namespace {
@@ -28,13 +29,11 @@ void MainWindow::open_explored(const Shape& shape, const Mask& mask, const Recip
   if (elements > kMostElements)
     return only_recipe(QString("Q, K and V of that shape have %1 elements, a click draws at most %2")
                            .arg(grouped(elements), grouped(kMostElements)));
-  inspecting_.cancel();  // what was asked for before does not replace it
-  drawing_.start(
-      [shape, mask](const std::stop_token&) { return random_problem(shape, kSeed, {}, mask); },
-      [this, recipe, words](const std::shared_ptr<const Problem>& problem) {
-        // A file that was still opening does not come any more.
-        opening_.reset();
-        restoring_.reset();
+  draw_problem(
+      [shape, mask](const std::stop_token& stop, const Progress& progress) {
+        return random_problem(shape, kSeed, {}, mask, stop, progress);
+      },
+      [this, recipe, words](const ProblemPointer& problem) {
         session_path_.clear();  // another document; its runs are kept
         apply([&](Document& document) {
           document.join_changes(true);
@@ -47,9 +46,7 @@ void MainWindow::open_explored(const Shape& shape, const Mask& mask, const Recip
                 .arg(grouped(problem->Q().rows), grouped(problem->K().rows))
                 .arg(problem->Q().cols)
                 .arg(words));
-      },
-      [this](const QString& why) { fail(why); });
-  show_messages();  // that it draws
+      });
 }
 
 }  // namespace flashscope::window

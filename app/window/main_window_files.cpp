@@ -40,25 +40,40 @@ void MainWindow::choose_file(bool ask) {
   open_path(chosen.toStdString(), ask);
 }
 
+// A random problem: what is open stays until it is drawn, and a cancelled one leaves it.
+void MainWindow::draw_problem(const std::function<ProblemPointer(const std::stop_token&, const Progress&)>& make,
+                              const std::function<void(const ProblemPointer&)>& then) {
+  inspecting_.cancel();  // what was asked for before does not replace it
+  draw_progress_ = std::make_shared<std::atomic<double>>(0);
+  drawing_.start(
+      [make, part = draw_progress_](const std::stop_token& stop) {
+        return make(stop, [part](std::int64_t done, std::int64_t total) {
+          *part = static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(total, 1));
+        });
+      },
+      [this, then](const ProblemPointer& problem) {
+        // A file that was still opening does not come any more.
+        opening_.reset();
+        restoring_.reset();
+        then(problem);
+      },
+      [this](const QString& why) { fail(why); });
+  search_timer_.start();  // shows how far it is
+  show_messages();
+}
+
 // What the command line asked for.
 void MainWindow::open(const WindowStart& start) {
-  if (start.make) {
-    drawing_.start(
-        start.make,
-        [this, recipe = start.recipe](const std::shared_ptr<const Problem>& problem) {
-          opening_.reset();
-          restoring_.reset();
-          apply([&](Document& document) {
-            document.join_changes(true);
-            document.set_problem(problem);
-            document.set_recipe(recipe(problem->shape()));
-            document.join_changes(false);
-          });
-          actions_["view.problem"]->trigger();
-        },
-        [this](const QString& why) { fail(why); });
-    return show_messages();  // that it draws
-  }
+  if (start.make)
+    return draw_problem(start.make, [this, recipe = start.recipe](const ProblemPointer& problem) {
+      apply([&](Document& document) {
+        document.join_changes(true);
+        document.set_problem(problem);
+        document.set_recipe(recipe(problem->shape()));
+        document.join_changes(false);
+      });
+      actions_["view.problem"]->trigger();
+    });
   if (start.files) return open_files(*start.files, start.recipe);
   if (!start.file.empty()) return open_path(start.file, false, start.recipe);
   if (start.recipe) return set_recipe_for(start.recipe);

@@ -3,11 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <numbers>
-#include <thread>
-#include <vector>
 
 #include "engine/error.h"
 
@@ -114,74 +110,6 @@ std::shared_ptr<const Problem> with_scale(std::shared_ptr<const Problem> problem
   changed->scale = scale;
   changed->given_O.reset(), changed->given_LSE.reset();
   return changed;
-}
-
-namespace {
-
-// Philox4x32-10 (Salmon et al. 2011): ten rounds of two 32 x 32 -> 64 bit products.
-std::array<std::uint32_t, 4> philox(std::uint64_t counter, std::uint64_t seed) {
-  std::array<std::uint32_t, 4> c = {static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32), 0,
-                                    0};
-  auto k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = std::uint64_t{0xD2511F53} * c[0], p1 = std::uint64_t{0xCD9E8D57} * c[2];
-    c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<std::uint32_t>(p1),
-         static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<std::uint32_t>(p0)};
-    k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
-  }
-  return c;
-}
-
-// Four normals from one block: Box-Muller in float64 on the two halves of the block, so that only the
-// last rounding depends on the platform's libm.
-std::array<double, 4> four_normals(std::uint64_t seed, std::uint64_t block) {
-  const auto bits = philox(block, seed);
-  std::array<double, 4> out{};
-  for (int half = 0; half < 2; ++half) {
-    const double u = (bits[2 * half] + 0.5) * 0x1p-32, v = bits[2 * half + 1] * 0x1p-32;  // u in (0, 1)
-    const double radius = std::sqrt(-2 * std::log(u)), angle = 2 * std::numbers::pi * v;
-    out[2 * half] = radius * std::cos(angle), out[2 * half + 1] = radius * std::sin(angle);
-  }
-  return out;
-}
-
-// Fills the tensor with elements [first, first + size) of the sequence; on all cores, as a large problem
-// has hundreds of millions of them.
-void fill(Tensor& tensor, std::uint64_t seed, std::uint64_t first) {
-  const auto size = static_cast<std::uint64_t>(tensor.size());
-  const auto fill_range = [&](std::uint64_t begin, std::uint64_t end) {
-    std::array<double, 4> normals{};
-    std::uint64_t have = ~std::uint64_t{0};
-    for (std::uint64_t n = begin; n < end; ++n) {
-      const std::uint64_t block = (first + n) / 4;
-      if (block != have) normals = four_normals(seed, block), have = block;
-      const double value = normals[(first + n) % 4];
-      if (tensor.type == DType::float64)
-        tensor.f64[n] = value;
-      else
-        tensor.f32[n] = static_cast<float>(round_to(tensor.type, value));
-    }
-  };
-  const std::uint64_t parts = size < 65536 ? 1 : std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::jthread> workers;
-  for (std::uint64_t part = 0; part < parts; ++part)
-    workers.emplace_back(fill_range, size * part / parts, size * (part + 1) / parts);
-}
-
-}  // namespace
-
-double random_normal(std::uint64_t seed, std::uint64_t n) { return four_normals(seed, n / 4)[n % 4]; }
-
-std::shared_ptr<const Problem> random_problem(const Shape& shape, std::uint64_t seed, std::optional<double> scale,
-                                              Mask mask) {
-  check(shape);
-  Tensor Q = make_tensor(shape.type, shape.heads, shape.Nq, shape.d);
-  Tensor K = make_tensor(shape.type, shape.kv_heads, shape.Nk, shape.d);
-  Tensor V = make_tensor(shape.type, shape.kv_heads, shape.Nk, shape.dv);
-  fill(Q, seed, 0);
-  fill(K, seed, Q.size());
-  fill(V, seed, Q.size() + K.size());
-  return make_problem(fmt::format("random {}", seed), std::move(Q), std::move(K), std::move(V), scale, std::move(mask));
 }
 
 }  // namespace flashscope

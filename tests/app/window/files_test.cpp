@@ -1,6 +1,7 @@
 #include <QComboBox>
 #include <QMenu>
 #include <QMimeData>
+#include <QProgressBar>
 #include <QPushButton>
 #include <atomic>
 #include <fstream>
@@ -93,7 +94,9 @@ TEST_F(WindowTest, StartsOnARandomProblemAndTheDemoUnderARecipe) {
   recipe.Br = recipe.Bc = 8, recipe.guard = Guard::none;
   WindowStart what;
   what.recipe = [&](const Shape&) { return recipe; };
-  what.make = [](const std::stop_token&) { return random_problem({1, 1, 24, 24, 8, 8, DType::float32}, 1); };
+  what.make = [](const std::stop_token&, const Progress&) {
+    return random_problem({1, 1, 24, 24, 8, 8, DType::float32}, 1);
+  };
   start(what);
   EXPECT_EQ(document().problem()->name, "random 1");
   EXPECT_TRUE(find<QWidget>("problem_panel")->isVisible());
@@ -116,7 +119,8 @@ TEST_F(WindowTest, WhatIsOpenedMeanwhileStopsTheDrawing) {
   std::atomic<bool> stopped = false;
   WindowStart what;
   what.recipe = [](const Shape&) { return Recipe{}; };
-  what.make = [&](const std::stop_token& stop) {
+  what.make = [&](const std::stop_token& stop, const Progress& progress) {
+    progress(25, 100);
     while (!stop.stop_requested()) std::this_thread::yield();
     stopped = true;
     return random_problem({1, 1, 24, 24, 8, 8, DType::float32}, 1);
@@ -132,6 +136,8 @@ TEST_F(WindowTest, WhatIsOpenedMeanwhileStopsTheDrawing) {
   };
   ASSERT_TRUE(wait_until([&] { return cancel() != nullptr; }));  // told, and can be cancelled
   EXPECT_FALSE(window_->idle());
+  const auto* bar = find<QWidget>("overlay")->findChild<QProgressBar*>();
+  EXPECT_TRUE(wait_until([&] { return bar->value() == 250 && bar->maximum() == 1000; })) << bar->value();
   window_->open_path(data_file("codelm_layer3.npz"));
   ASSERT_TRUE(wait_until([&] { return stopped && document().problem()->shape().heads == 4; }));
   ASSERT_TRUE(settle());
