@@ -16,6 +16,7 @@
 #include "app/window/device_bar.h"
 #include "app/window/docks/log_panel.h"
 #include "app/window/docks/mask_panel.h"
+#include "app/window/docks/stops_panel.h"
 #include "app/window/docks/why_panel.h"
 #include "app/window/explorer/explorer_window.h"
 #include "app/window/overlay_bar.h"
@@ -93,6 +94,10 @@ MainWindow::MainWindow(const WindowStart& start)
     if (found.fault && found.details != mask_logged_) log_->add("Mask: " + found.details);
     mask_logged_ = found.details;
     device_bar_->show_mask(found.badge, found.details, found.fault);
+    const std::shared_ptr<const Schedule>& of = mask_->schedule();
+    const auto tiles = mask_->tiles();
+    const bool in_strips = of->recipe().algorithm == Algorithm::standard;  // a run without tiles has no partial ones
+    stops_panel_->show_partial_tiles(of, tiles ? std::optional(in_strips ? 0 : tiles->partial) : std::nullopt);
   });
   connect(&parity_, &ParityCheck::changed, this, [this] { device_bar_->show_parity(parity_words(parity_)); });
   // A menu bar lays its corner out again only when it is resized itself.

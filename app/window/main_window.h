@@ -29,6 +29,7 @@ class LogPanel;
 class MaskPanel;
 class OverlayBar;
 class StageWidget;
+class StopsPanel;
 class TransportBar;
 class WhyPanel;
 
@@ -161,6 +162,7 @@ class MainWindow : public QMainWindow {
   LogPanel* log_ = nullptr;
   WhyPanel* why_ = nullptr;
   MaskPanel* mask_ = nullptr;
+  StopsPanel* stops_panel_ = nullptr;
   QMenu* recent_menu_ = nullptr;
   std::vector<std::pair<QDockWidget*, Panel*>> docks_;
   QTimer play_timer_;

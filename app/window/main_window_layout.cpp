@@ -63,11 +63,11 @@ void MainWindow::make_docks() {
   add_dock("traffic", "Traffic", new TrafficPanel(this));
   add_dock("events", "Events", new EventsPanel(this));
   add_dock("history", "History", new HistoryPanel(this));
-  auto* stops = new StopsPanel(stops_, this);
-  connect(stops, &StopsPanel::edited, this, &MainWindow::refresh);
-  connect(stops, &StopsPanel::run, this,
+  stops_panel_ = new StopsPanel(stops_, this);
+  connect(stops_panel_, &StopsPanel::edited, this, &MainWindow::refresh);
+  connect(stops_panel_, &StopsPanel::run, this,
           [this](bool forward) { actions_[forward ? "go.run_to_stop" : "go.run_to_stop_back"]->trigger(); });
-  add_dock("stops", "Stops", stops);
+  add_dock("stops", "Stops", stops_panel_);
   add_dock("row", "One row", new RowPanel(this));
   add_dock("gallery", "Gallery", new GalleryPanel(this));
   add_dock("compare", "Compare", new ComparePanel(this));

@@ -32,6 +32,9 @@ class MaskPanel : public Panel {
   };
   Serious serious() const;
   void take_other(std::size_t convention);
+  // What was counted of the present plan; none: nothing yet, or too many tiles.
+  const std::shared_ptr<const Schedule>& schedule() const { return schedule_; }
+  std::optional<MaskReport::Tiles> tiles() const { return report_ ? report_->tiles : std::nullopt; }
 
  signals:
   void reported();      // the report of the present mask is there

@@ -143,7 +143,13 @@ StopsPanel::StopsPanel(Stops& stops, QWidget* parent) : Panel(parent), stops_(st
 
 void StopsPanel::refresh(const Document& document) {
   totals_ = document.stage().totals;
+  schedule_ = document.stage().schedule;
   if (as_json(stops_) != shown_) show_list();
+  show_counts();
+}
+
+void StopsPanel::show_partial_tiles(const std::shared_ptr<const Schedule>& of, std::optional<std::int64_t> count) {
+  partial_of_ = of, partial_ = count;
   show_counts();
 }
 
@@ -175,6 +181,8 @@ void StopsPanel::show_counts() {
   for (std::size_t n = 0; n < stops_.list.size() && static_cast<int>(n) < list_->topLevelItemCount(); ++n) {
     const StopEntry& entry = stops_.list[n];
     std::optional<std::int64_t> count;
+    bool complete = totals_.complete;
+    QString from = "counted by the scan of the whole run", why_not;
     switch (entry.stop.kind) {
       case Stop::Kind::nan:
         count = totals_.nan;
@@ -183,7 +191,10 @@ void StopsPanel::show_counts() {
         count = totals_.inf;
         break;
       case Stop::Kind::rescale:
-        if (entry.stop.factor == 1) count = totals_.rescale;
+        if (entry.stop.factor == 1)
+          count = totals_.rescale;
+        else
+          why_not = "not counted: the scan counts rescales of every factor together";
         break;
       case Stop::Kind::first_max:
         count = totals_.first_max;
@@ -194,12 +205,23 @@ void StopsPanel::show_counts() {
       case Stop::Kind::empty_row:
         count = totals_.empty_row;
         break;
-      default:
+      case Stop::Kind::partial:
+        complete = true;
+        from = "counted by the mask report, over all heads";
+        if (partial_of_ == schedule_) count = partial_;
+        why_not = "not counted: the mask report is under way, or the run has too many tiles for it";
+        break;
+      case Stop::Kind::row:
+      case Stop::Kind::tile:
+        why_not = "not counted: it is one place";
+        break;
+      case Stop::Kind::condition:
+        why_not = "not counted: a condition is looked at only while it is run to";
         break;
     }
     QTreeWidgetItem* item = list_->topLevelItem(static_cast<int>(n));
-    item->setText(kInRun, count ? grouped(*count) + (totals_.complete ? "" : " so far") : dash());
-    item->setToolTip(kInRun, count ? QString("counted by the scan of the whole run") : QString("not counted"));
+    item->setText(kInRun, count ? grouped(*count) + (complete ? "" : " so far") : dash());
+    item->setToolTip(kInRun, count ? from : why_not);
     item->setText(kHits, grouped(entry.hits));
   }
   showing_ = false;

@@ -20,6 +20,8 @@ class StopsPanel : public Panel {
   // `stops` is the window's; it outlives the panel.
   explicit StopsPanel(Stops& stops, QWidget* parent = nullptr);
   void refresh(const Document& document) override;
+  // As the mask report counted them in that plan; none: it did not.
+  void show_partial_tiles(const std::shared_ptr<const Schedule>& of, std::optional<std::int64_t> count);
 
  signals:
   void edited();           // of the list
@@ -45,6 +47,8 @@ class StopsPanel : public Panel {
   QLabel* error_;
   QPushButton *add_, *remove_, *undo_, *back_, *next_;
   ScanTotals totals_;
+  std::shared_ptr<const Schedule> schedule_, partial_of_;
+  std::optional<std::int64_t> partial_;  // tiles, in `partial_of_`
   std::string shown_;
   bool showing_ = false;
 };

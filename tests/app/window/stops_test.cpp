@@ -114,6 +114,28 @@ TEST_F(StopsTest, StopsAreSwitchedEditedRemovedAndUndone) {
   EXPECT_EQ(list().topLevelItemCount(), before + 1);
 }
 
+// Partial tiles are counted, by the mask report; what is not counted says why.
+TEST_F(StopsTest, PartialTilesAreCountedAndWhatIsNotSaysWhy) {
+  trigger("view.stops");
+  const auto partial = [&](const char* count) { return wait_until([&] { return item("partial")->text(1) == count; }); };
+  Mask causal;
+  causal.causal = Causal::top_left;
+  window_->apply([&](Document& d) {
+    d.set_recipe({});
+    d.set_problem(random_problem({2, 2, 300, 300, 8, 8, DType::float32}, 1, {}, causal));
+  });
+  ASSERT_TRUE(settle());
+  EXPECT_TRUE(partial("10")) << item("partial")->text(1).toStdString();  // the diagonal of 5 blocks, in both heads
+  EXPECT_TRUE(item("partial")->toolTip(1).contains("mask report"));
+  window_->apply([](Document& d) { d.set_mask({}); });
+  ASSERT_TRUE(settle());
+  EXPECT_TRUE(partial("0"));
+  write("alpha < 0.05");
+  QTest::keyClick(find<QLineEdit>("stop_text"), Qt::Key_Return);
+  ASSERT_TRUE(settle());
+  EXPECT_TRUE(item("alpha < 0.05")->toolTip(1).contains("only while it is run to"));
+}
+
 TEST(Stops, AreKeptAsJsonAndWhatIsNotUnderstoodIsLeftOut) {
   Stops stops = first_stops();
   add(stops, parse_stop("m > 3 and row == 5"));
