@@ -48,6 +48,16 @@ ComparePanel::ComparePanel(QWidget* parent) : Panel(parent) {
     if (const Change to = lse_change(url)) emit change(to);
   });
   map_ = new ErrorMap;
+  legend_ = new QLabel;
+  legend_->setObjectName("error_map_legend");
+  legend_->setWordWrap(true);
+  legend_->setContentsMargins(8, 0, 8, 2);
+  mapped_ = new QWidget;
+  auto* mapped = new QVBoxLayout(mapped_);
+  mapped->setContentsMargins(0, 0, 0, 0);
+  mapped->setSpacing(2);
+  mapped->addWidget(map_, 1);
+  mapped->addWidget(legend_);
   list_ = new QListWidget;
   list_->setObjectName("explanations");
   list_->setWordWrap(true);
@@ -55,7 +65,7 @@ ComparePanel::ComparePanel(QWidget* parent) : Panel(parent) {
   make_copyable(list_);
   split_ = new QSplitter(Qt::Vertical);
   split_->addWidget(text_);
-  split_->addWidget(map_);
+  split_->addWidget(mapped_);
   split_->addWidget(list_);
   split_->setChildrenCollapsible(false);
   split_->setSizes({150, 170, 130});
@@ -140,7 +150,7 @@ void ComparePanel::show_result() {
   list_->clear();
   map_->show_comparison(comparison_, recipe_.Br);
   open_->setEnabled(false);
-  map_->setVisible(comparison_ != nullptr);
+  mapped_->setVisible(comparison_ != nullptr);
   for (QWidget* part : {static_cast<QWidget*>(list_), static_cast<QWidget*>(open_)})
     part->setVisible(!explanations_.empty());
   const Colours c = colours(palette());
@@ -152,6 +162,7 @@ void ComparePanel::show_result() {
   }
   file_->setText(text(path_.filename().string()));
   const Comparison& found = *comparison_;
+  legend_->setText(error_map_legend(found, c));
   const RowCounts total = found.total();
   const bool rounding = found.right() && size_of(found.precision) == 2 && found.max_error > 0;
   const auto count = [&](std::int64_t n, const char* what, const QColor& colour) {

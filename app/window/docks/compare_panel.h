@@ -49,10 +49,11 @@ class ComparePanel : public Panel {
   void show_running();
 
   QPushButton *load_, *cancel_, *open_;
-  QLabel* file_;
+  QLabel *file_, *legend_;
   QProgressBar* progress_;
   QTextBrowser* text_;
   ErrorMap* map_;
+  QWidget* mapped_;  // the map and its legend
   QSplitter* split_;
   QListWidget* list_;
   QTimer timer_;

@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "app/window/text.h"
-#include "app/window/theme.h"
 
 namespace flashscope::window {
 namespace {
@@ -35,7 +34,27 @@ QColor mixed(const QColor& a, const QColor& b, double share) {
   return {of(a.red(), b.red()), of(a.green(), b.green()), of(a.blue(), b.blue())};
 }
 
+QColor right_colour(const Colours& c) { return mixed(c.base, c.dim, 0.3); }
+// share: 0 at the tolerance, 1 at the largest error.
+QColor wrong_colour(const Colours& c, double share) { return mixed(c.base, c.accent, 0.35 + 0.65 * share); }
+
 }  // namespace
+
+QString error_map_legend(const Comparison& comparison, const Colours& c) {
+  const RowCounts total = comparison.total();
+  const auto square = [](const QColor& colour) {
+    return QString("<span style='color:%1'>&#9632;</span>").arg(colour.name());
+  };
+  QStringList parts;
+  if (total.right > 0) parts << square(right_colour(c)) + "&nbsp;right";
+  if (total.wrong > 0)
+    parts << square(wrong_colour(c, 0)) + square(wrong_colour(c, 0.5)) + square(wrong_colour(c, 1)) +
+                 QString("&nbsp;wrong, from the tolerance %1 to %2")
+                     .arg(number(comparison.tolerance, 2), number(comparison.max_error, 2));
+  if (total.nan > 0) parts << square(c.nan) + "&nbsp;NaN";
+  if (total.inf > 0) parts << square(c.inf) + "&nbsp;Inf";
+  return "A line of the map is its worst row: " + parts.join(" &nbsp; ");
+}
 
 ErrorMap::ErrorMap(QWidget* parent) : QWidget(parent) {
   setMinimumHeight(120);
@@ -83,7 +102,7 @@ void ErrorMap::paintEvent(QPaintEvent*) {
   const std::int64_t Nq = comparison_->shape.Nq, heads = comparison_->shape.heads;
   const double least = std::log(std::max(comparison_->tolerance, 1e-300));
   const double most = std::max(least + 1e-3, std::log(std::max(comparison_->max_error, 1e-300)));
-  const QColor quiet = mixed(c.base, c.dim, 0.3);
+  const QColor quiet = right_colour(c);
   for (std::int64_t h = 0; h < heads; ++h) {
     const QRect r = strip(h);
     for (int y = 0; y < r.height(); ++y) {
@@ -100,7 +119,7 @@ void ErrorMap::paintEvent(QPaintEvent*) {
           break;
         case RowState::wrong: {
           const double at = (std::log(std::max<double>(comparison_->row_error[row], 1e-300)) - least) / (most - least);
-          colour = mixed(c.base, c.accent, 0.35 + 0.65 * std::clamp(at, 0.0, 1.0));
+          colour = wrong_colour(c, std::clamp(at, 0.0, 1.0));
           break;
         }
       }

@@ -6,9 +6,13 @@
 #include <cstdint>
 #include <memory>
 
+#include "app/window/theme.h"
 #include "engine/insight/compare.h"
 
 namespace flashscope::window {
+
+// What its colours mean, as far as they occur.
+QString error_map_legend(const Comparison& comparison, const Colours& colours);
 
 class ErrorMap : public QWidget {
   Q_OBJECT

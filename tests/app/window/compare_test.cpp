@@ -10,6 +10,7 @@
 #include "app/window/docks/error_map.h"
 #include "app/window/docks/gallery_panel.h"
 #include "app/window/docks/numerics_panel.h"
+#include "app/window/text.h"
 #include "engine/attention/cpu_runner.h"
 #include "engine/files/tensor_file.h"
 #include "tests/app/window/harness.h"
@@ -125,6 +126,15 @@ TEST_F(WindowTest, AWrongOutputIsMappedExplainedAndGoneTo) {
   ASSERT_FALSE(panel->explanations().empty());
   EXPECT_EQ(panel->explanations()[0].name, "no-rescale");
   EXPECT_EQ(panel->explanations()[0].recipe.Bc, 32);
+
+  // What its colours mean, and no colour that does not occur.
+  const QString legend = find<QLabel>("error_map_legend")->text();
+  EXPECT_TRUE(find<QLabel>("error_map_legend")->isVisible());
+  EXPECT_TRUE(legend.contains("wrong, from the tolerance " + number(panel->comparison()->tolerance, 2) + " to " +
+                              number(panel->comparison()->max_error, 2)))
+      << legend.toStdString();
+  EXPECT_TRUE(legend.contains("right")) << legend.toStdString();
+  EXPECT_FALSE(legend.contains("NaN") || legend.contains("Inf")) << legend.toStdString();
 
   // The map: a click goes to the row under it.
   auto* map = panel->findChild<ErrorMap*>();
