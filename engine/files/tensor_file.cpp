@@ -73,6 +73,16 @@ class FileBytes final : public Bytes {
   std::string where_;
 };
 
+// What a file of text is; null for binary ones. None of these begins with six printable bytes: the length of a
+// .safetensors' header is below 2^32.
+const char* text_kind(std::string_view start) {
+  const auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
+  const auto printable = [&](char c) { return is_space(c) || (c > ' ' && c <= '~'); };
+  if (!std::all_of(start.begin(), start.end(), printable)) return nullptr;
+  const auto first = std::find_if_not(start.begin(), start.end(), is_space);
+  return first != start.end() && (*first == '{' || *first == '[') ? "a JSON file" : "a text file";
+}
+
 template <class T>
 T value_at(const std::byte* bytes, bool swap) {
   std::array<std::byte, sizeof(T)> raw;
@@ -261,6 +271,7 @@ TensorFile TensorFile::open(const std::filesystem::path& path) {
   std::array<char, 6> start{};
   if (size >= 6) files::file_bytes(path, 0)->read(std::as_writable_bytes(std::span(start)));
   const std::string_view magic(start.data(), start.size());
+  if (const char* text = text_kind(magic)) throw InputError(path.string(), text, std::string(files::kKinds));
 
   auto impl = std::make_unique<Impl>();
   impl->path = path;

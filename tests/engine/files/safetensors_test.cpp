@@ -8,6 +8,15 @@ namespace {
 using namespace fixtures;
 using testing::HasSubstr;
 
+// Not a header of 2,308,734,252,949,701,243 bytes.
+TEST(Safetensors, ATextIsToldAsOne) {
+  const Folder folder;
+  const auto json = folder.put("mine.json", "{\"q\": [[1, 2], [3, 4]]}");
+  EXPECT_EQ(fault_of_open(json), json.string() + ": found a JSON file, expected a .npy, .npz, .safetensors or .fscope");
+  EXPECT_THAT(fault_of_open(folder.put("list.json", "\n  [1, 2, 3]\n")), HasSubstr("a JSON file"));
+  EXPECT_THAT(fault_of_open(folder.put("q.csv", "1.0,2.0,3.0\n")), HasSubstr("a text file"));
+}
+
 TEST(Safetensors, Case19MalformedFiles) {
   const auto all = test_case("open-19-safetensors-malformed");
   const std::map<std::string, const char*> says = {
