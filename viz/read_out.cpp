@@ -12,7 +12,7 @@ namespace flashscope::viz {
 namespace {
 
 std::string value_lines(DType type, double value) {
-  std::string text = fmt::format("{}  {}\n{}", exact(type, value), name(type), hex_bits(type, value));
+  std::string text = fmt::format("{}  {}\nbits {}", exact(type, value), name(type), hex_bits(type, value));
   if (std::isfinite(value)) text += fmt::format("   1 ulp = {:.3g}", ulp(type, value));
   return text;
 }
