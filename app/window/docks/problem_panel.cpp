@@ -38,6 +38,94 @@ QString tensor_row(const char* label, const Tensor& tensor, const TensorSummary*
       .arg(label, text(shape_text(shape)), text(name(tensor.type)), values);
 }
 
+// ---- rules as they are typed
+
+template <class T, class Read>
+std::vector<T> list_of(const QString& typed, const char* what, Read read) {
+  std::vector<T> values;
+  if (typed.isEmpty()) return values;
+  const QStringList words = typed.split(',');
+  for (const QString& word : words) {
+    bool ok = false;
+    values.push_back(read(word.trimmed(), &ok));
+    if (!ok)
+      throw InputError(words.size() > 1 ? fmt::format("{}, number {}", what, values.size()) : what,
+                       "\"" + word.trimmed().toStdString() + "\"", "numbers, separated by commas");
+  }
+  return values;
+}
+std::vector<std::int64_t> integers(const QString& typed, const char* what) {
+  return list_of<std::int64_t>(typed, what, [](const QString& word, bool* ok) { return word.toLongLong(ok); });
+}
+std::vector<double> numbers(const QString& typed, const char* what) {
+  return list_of<double>(typed, what, [](const QString& word, bool* ok) { return word.toDouble(ok); });
+}
+template <class T>
+std::optional<T> only(const std::vector<T>& values, const char* what) {
+  if (values.size() > 1) throw InputError(what, fmt::format("{} numbers", values.size()), "one");
+  return values.empty() ? std::nullopt : std::optional(values.front());
+}
+
+MaskRules made(const RulesWanted& wanted, const Shape& shape, const Mask& mask) {
+  return make_rules(wanted, shape.heads, {}, shape.Nq, shape.Nk, mask.causal == Causal::bottom_right);
+}
+
+void read_lengths(const QString& typed, const Shape& shape, Mask& mask) {
+  RulesWanted wanted;
+  wanted.lengths = integers(typed, "lengths");
+  mask.rules.lengths = made(wanted, shape, mask).lengths;
+}
+
+void read_documents(const QString& typed, const Shape& shape, Mask& mask) {
+  RulesWanted wanted;
+  std::int64_t id = 0;
+  for (const std::int64_t length : integers(typed, "documents")) {
+    const auto so_far = static_cast<std::int64_t>(wanted.document_ids.size());
+    if (length < 0 || length > shape.Nk - so_far)
+      throw InputError(fmt::format("documents, number {}", id + 1), fmt::format("a length of {}", length),
+                       fmt::format("0 to {}, what is left of {} keys", shape.Nk - so_far, shape.Nk));
+    wanted.document_ids.insert(wanted.document_ids.end(), static_cast<std::size_t>(length), id++);
+  }
+  if (id > 0 && static_cast<std::int64_t>(wanted.document_ids.size()) != shape.Nk)
+    throw InputError("documents", fmt::format("lengths of {} keys in all", wanted.document_ids.size()),
+                     fmt::format("{}, all keys", shape.Nk));
+  mask.rules.documents = made(wanted, shape, mask).documents;
+}
+
+void read_prefix(const QString& typed, const Shape&, Mask& mask) {
+  mask.rules.prefix = only(integers(typed, "prefix"), "prefix");
+}
+
+void read_alibi(const QString& typed, const Shape& shape, Mask& mask) {
+  RulesWanted wanted;
+  wanted.published_alibi = typed == "published";
+  if (!wanted.published_alibi) wanted.alibi = numbers(typed, "ALiBi");
+  mask.rules.alibi = made(wanted, shape, mask).alibi;
+}
+
+void read_softcap(const QString& typed, const Shape&, Mask& mask) {
+  mask.rules.softcap = only(numbers(typed, "softcap"), "softcap").value_or(0);
+}
+
+QString joined(const auto& values) {
+  QStringList words;
+  for (const auto value : values) words << QString::number(value);
+  return words.join(',');
+}
+
+// The lengths of documents that are runs of keys in their order; "by ids" for others.
+QString shown_documents(const MaskRules& rules) {
+  if (!rules.documents) return {};
+  const Documents& documents = *rules.documents;
+  if (!documents.runs()) return "by ids";
+  std::vector<qlonglong> lengths;
+  for (std::size_t c = 0; c < documents.keys.size(); ++c) {
+    if (c == 0 || documents.keys[c] != documents.keys[c - 1]) lengths.push_back(0);
+    ++lengths.back();
+  }
+  return joined(lengths);
+}
+
 }  // namespace
 
 ProblemPanel::ProblemPanel(QWidget* parent) : Panel(parent), background_(this) {
@@ -101,34 +189,50 @@ ProblemPanel::ProblemPanel(QWidget* parent) : Panel(parent), background_(this) {
     mask_edited();
   });
   form->addRow("Window", window_row);
-  const auto rule = [this](const char* name, const char* empty, const char* tip) {
+  const auto rule = [this](const char* name, const char* tip, auto read, auto shown) {
     auto* edit = new QLineEdit;
     edit->setObjectName(name);
-    edit->setPlaceholderText(empty);
+    edit->setPlaceholderText("none");
     edit->setToolTip(tip);
     connect(edit, &QLineEdit::editingFinished, this, [this, edit] {
       if (edit->isModified()) mask_edited();
-      edit->setModified(false);
     });
-    return edit;
+    auto* error = new QLabel;
+    error->setObjectName(QString(name) + "_error");
+    error->setWordWrap(true);
+    error->setTextFormat(Qt::PlainText);
+    error->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    error->hide();
+    rules_.push_back({edit, error, read, shown});
+    return rules_.back();
   };
-  lengths_ = rule("rule_lengths", "none",
-                  "Key padding: keys from this length on are hidden.\nOne, or one of each head: 60,64");
-  documents_ =
-      rule("rule_documents", "none", "Lengths of packed documents, in all Nk: a row sees its own only.\n20,30,14");
-  prefix_ = rule("rule_prefix", "none", "Keys before this one are seen in spite of the causal mask");
-  alibi_ = rule("rule_alibi", "none", "Bias -slope |r - c|: one slope, one of each head, or \"published\"");
-  softcap_ = rule("rule_softcap", "none", "Scores become C tanh(score / C), before masks and biases");
-  const auto pair = [form](const char* label, QLineEdit* first, const char* second_label, QLineEdit* second) {
+  const Rule lengths =
+      rule("rule_lengths", "Key padding: keys from this length on are hidden.\nOne, or one of each head: 60,64",
+           read_lengths, [](const MaskRules& rules) { return joined(rules.lengths); });
+  const Rule prefix =
+      rule("rule_prefix", "Keys before this one are seen in spite of the causal mask", read_prefix,
+           [](const MaskRules& rules) { return rules.prefix ? QString::number(*rules.prefix) : QString(); });
+  const Rule documents =
+      rule("rule_documents", "Lengths of packed documents, in all Nk: a row sees its own only.\n20,30,14",
+           read_documents, shown_documents);
+  const Rule alibi = rule("rule_alibi", "Bias -slope |r - c|: one slope, one of each head, or \"published\"",
+                          read_alibi, [](const MaskRules& rules) { return joined(rules.alibi); });
+  const Rule softcap =
+      rule("rule_softcap", "Scores become C tanh(score / C), before masks and biases", read_softcap,
+           [](const MaskRules& rules) { return rules.softcap != 0 ? QString::number(rules.softcap) : QString(); });
+  const auto pair = [form](const char* label, const Rule& first, const char* second_label, const Rule& second) {
     auto* row = new QHBoxLayout;
-    row->addWidget(first, 1);
+    row->addWidget(first.edit, 1);
     row->addWidget(new QLabel(second_label));
-    row->addWidget(second, 1);
+    row->addWidget(second.edit, 1);
     form->addRow(label, row);
+    form->addRow(first.error);
+    form->addRow(second.error);
   };
-  pair("Lengths", lengths_, "Prefix", prefix_);
-  pair("Documents", documents_, "ALiBi", alibi_);
-  form->addRow("Softcap", softcap_);
+  pair("Lengths", lengths, "Prefix", prefix);
+  pair("Documents", documents, "ALiBi", alibi);
+  form->addRow("Softcap", softcap.edit);
+  form->addRow(softcap.error);
   layout->addLayout(form);
 
   text_ = new QTextBrowser;
@@ -160,92 +264,50 @@ void ProblemPanel::summarise_again() {
       [this](const QString& why) { emit failed(why); });
 }
 
-namespace {
-
-template <class T, class Read>
-std::vector<T> list_of(const QLineEdit& edit, const char* what, Read read) {
-  std::vector<T> values;
-  for (const QString& word : edit.text().split(',', Qt::SkipEmptyParts)) {
-    bool ok = false;
-    values.push_back(read(word.trimmed(), &ok));
-    if (!ok) throw InputError(what, "\"" + word.toStdString() + "\"", "numbers, separated by commas");
-  }
-  return values;
-}
-std::vector<std::int64_t> integers(const QLineEdit& edit, const char* what) {
-  return list_of<std::int64_t>(edit, what, [](const QString& word, bool* ok) { return word.toLongLong(ok); });
-}
-std::vector<double> numbers(const QLineEdit& edit, const char* what) {
-  return list_of<double>(edit, what, [](const QString& word, bool* ok) { return word.toDouble(ok); });
-}
-
-QString joined(const auto& values) {
-  QStringList words;
-  for (const auto value : values) words << QString::number(value);
-  return words.join(',');
-}
-
-// The lengths of documents that are runs of keys in their order; "by ids" for others.
-QString lengths_text(const Documents& documents) {
-  if (!documents.runs()) return "by ids";
-  std::vector<qlonglong> lengths;
-  for (std::size_t c = 0; c < documents.keys.size(); ++c) {
-    if (c == 0 || documents.keys[c] != documents.keys[c - 1]) lengths.push_back(0);
-    ++lengths.back();
-  }
-  return joined(lengths);
-}
-
-}  // namespace
-
-MaskRules ProblemPanel::typed_rules() const {
-  const Shape shape = problem_->shape();
-  RulesWanted wanted;
-  wanted.lengths = integers(*lengths_, "lengths");
-  wanted.published_alibi = alibi_->text().trimmed() == "published";
-  if (!wanted.published_alibi) wanted.alibi = numbers(*alibi_, "ALiBi");
-  if (const auto typed = integers(*prefix_, "prefix"); !typed.empty()) wanted.prefix = typed.front();
-  if (const auto typed = numbers(*softcap_, "softcap"); !typed.empty()) wanted.softcap = typed.front();
-  const bool unchanged = !documents_->isModified();
-  if (!unchanged) {
-    std::int64_t id = 0;
-    for (const std::int64_t length : integers(*documents_, "documents")) {
-      if (length < 0 || length > shape.Nk)
-        throw InputError("documents", fmt::format("a length of {}", length), fmt::format("lengths up to {}", shape.Nk));
-      wanted.document_ids.insert(wanted.document_ids.end(), static_cast<std::size_t>(length), id++);
-    }
-  }
-  MaskRules rules = make_rules(wanted, shape.heads, {}, shape.Nq, shape.Nk,
-                               static_cast<Causal>(causal_->currentData().toInt()) == Causal::bottom_right);
-  if (unchanged) rules.documents = problem_->mask.rules.documents;
-  return rules;
-}
-
-void ProblemPanel::show_rules() {
-  const MaskRules& rules = problem_->mask.rules;
-  lengths_->setText(joined(rules.lengths));
-  documents_->setText(rules.documents ? lengths_text(*rules.documents) : QString());
-  prefix_->setText(rules.prefix ? QString::number(*rules.prefix) : QString());
-  alibi_->setText(joined(rules.alibi));
-  softcap_->setText(rules.softcap != 0 ? QString::number(rules.softcap) : QString());
-  // From its beginning, where not all of it can be seen.
-  for (QLineEdit* edit : {lengths_, documents_, prefix_, alibi_, softcap_})
-    edit->setCursorPosition(0), edit->setModified(false);
-}
-
+// The mask as its boxes and those rules say it that mean something.
 void ProblemPanel::mask_edited() {
   if (showing_ || !problem_) return;
   Mask mask = problem_->mask;
   mask.causal = static_cast<Causal>(causal_->currentData().toInt());
   mask.window.reset();
   if (window_->isChecked()) mask.window = Window{left_->value(), right_->value()};
-  try {
-    mask.rules = typed_rules();
-  } catch (const InputError& error) {
-    emit failed(text(error.what()));
-    return show_rules();
+  for (const Rule& rule : rules_) {
+    if (!rule.edit->isModified()) continue;
+    const QString typed = rule.edit->text().trimmed();
+    Mask with = mask;
+    try {
+      if (typed != rule.shown(problem_->mask.rules)) rule.read(typed, problem_->shape(), with);
+      with_mask(problem_, with);
+    } catch (const InputError& error) {
+      say(rule, text(error.what()));
+      continue;
+    }
+    mask = std::move(with);
+    rule.edit->setModified(false);
   }
+  if (mask == problem_->mask) return show_rules(false);
   emit change([mask](Document& document) { document.set_mask(mask); });
+}
+
+void ProblemPanel::say(const Rule& rule, const QString& error) {
+  QPalette shade;  // of nothing else: the rest stays the theme's
+  if (!error.isEmpty())
+    for (const QPalette::ColorRole role : {QPalette::WindowText, QPalette::Text})
+      shade.setColor(role, colours(palette()).bad);
+  rule.edit->setPalette(shade);
+  rule.error->setPalette(shade);
+  rule.error->setText(error);
+  rule.error->setVisible(!error.isEmpty());
+  rule.edit->setAccessibleDescription(error);
+}
+
+void ProblemPanel::show_rules(bool all) {
+  for (const Rule& rule : rules_) {
+    if (rule.edit->isModified() && !all) continue;
+    rule.edit->setText(rule.shown(problem_->mask.rules));
+    rule.edit->setCursorPosition(0);  // from its beginning, where not all of it can be seen
+    say(rule, {});
+  }
 }
 
 void ProblemPanel::refresh(const Document& document) {
@@ -253,6 +315,7 @@ void ProblemPanel::refresh(const Document& document) {
   const auto& state = document.stage().state;
   const std::int64_t head = state ? state->head : 0;
   if (problem_ == document.problem() && shown_head_ == head && found_ == document.found()) return;
+  const bool other_tensors = !problem_ || problem_->q != document.problem()->q;
   problem_ = document.problem();
   shown_head_ = head;
   found_ = document.found();
@@ -274,7 +337,7 @@ void ProblemPanel::refresh(const Document& document) {
     left_->setValue(static_cast<int>(std::min<std::int64_t>(window->left, kWidest)));
     right_->setValue(static_cast<int>(std::min<std::int64_t>(window->right, kWidest)));
   }
-  show_rules();
+  show_rules(other_tensors);
   showing_ = false;
   summarise_again();
   show_text();
@@ -305,9 +368,9 @@ void ProblemPanel::show_text() {
   if (summary && summary->empty_rows > 0) {
     QStringList rows;
     for (const std::int64_t row : summary->first_empty) rows << QString::number(row);
-    lines << QString("<span style='color:%1'>%2 empty rows under the mask in head %3: %4%5</span>")
-                 .arg(c.rescale.name(), grouped(summary->empty_rows), QString::number(shown_head_), rows.join(", "),
-                      summary->empty_rows > 10 ? ", ..." : "");
+    lines << QString("<span style='color:%1'>%2 under the mask in head %3: %4%5</span>")
+                 .arg(c.rescale.name(), counted(summary->empty_rows, "empty row"), QString::number(shown_head_),
+                      rows.join(", "), summary->empty_rows > 10 ? ", ..." : "");
   } else if (summary) {
     lines << "no empty rows under the mask";
   }
@@ -321,7 +384,10 @@ void ProblemPanel::show_text() {
 }
 
 void ProblemPanel::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange) show_text();
+  if (event->type() == QEvent::PaletteChange) {
+    for (const Rule& rule : rules_) say(rule, rule.error->text());
+    show_text();
+  }
   Panel::changeEvent(event);
 }
 

@@ -1,6 +1,9 @@
 // What is open: tensors with shape, type and range, the mask and its empty rows, and what can be set of
-// it: head, scale, causal mask and window.
+// it: head, scale, causal mask, window and the masks by rule. A rule that means nothing stays as it was typed, red and
+// with what is wrong under it; the mask in force stays too.
 #pragma once
+
+#include <functional>
 
 #include "app/window/background.h"
 #include "app/window/panel.h"
@@ -33,9 +36,16 @@ class ProblemPanel : public Panel {
   };
   static Summary summarise_problem(const Problem& problem, std::int64_t head);
   void summarise_again();
+  struct Rule {
+    QLineEdit* edit;  // modified: typed, and not in force
+    QLabel* error;
+    // Takes what was typed into the mask's rules. Throws InputError.
+    std::function<void(const QString& typed, const Shape& shape, Mask& mask)> read;
+    std::function<QString(const MaskRules& rules)> shown;
+  };
   void mask_edited();
-  MaskRules typed_rules() const;  // throws InputError
-  void show_rules();
+  void say(const Rule& rule, const QString& error);
+  void show_rules(bool all);  // or those alone of which nothing is typed
   void show_text();
 
   QTextBrowser* text_;
@@ -45,7 +55,7 @@ class ProblemPanel : public Panel {
   QComboBox* causal_;
   QCheckBox* window_;
   QSpinBox *left_, *right_;
-  QLineEdit *lengths_, *documents_, *prefix_, *alibi_, *softcap_;
+  std::vector<Rule> rules_;
   bool showing_ = false;
   std::shared_ptr<const Problem> problem_;
   std::int64_t shown_head_ = -1;

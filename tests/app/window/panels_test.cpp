@@ -1,3 +1,5 @@
+#include <QLabel>
+#include <QLineEdit>
 #include <QTextBrowser>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -7,6 +9,7 @@
 #include "app/window/docks/history_panel.h"
 #include "app/window/docks/row_panel.h"
 #include "app/window/text.h"
+#include "app/window/theme.h"
 #include "engine/error.h"
 #include "tests/app/window/harness.h"
 #include "tests/place.h"
@@ -133,6 +136,69 @@ TEST_F(WindowTest, ProblemSaysWhatIsThere) {
   EXPECT_TRUE(found->toPlainText().contains("float16"));
   const TensorSummary q = summarise(document().problem()->Q());
   EXPECT_TRUE(found->toPlainText().contains(number(q.min, 3) + " .. " + number(q.max, 3)));
+}
+
+// A rule that means nothing stays as it was typed, with place, found and expected under it; the others go on.
+TEST_F(WindowTest, AWrongRuleStaysAsTypedAndTheMaskInForceToo) {
+  const auto problem = random_problem({2, 2, 64, 64, 8, 8, DType::float32}, 1);
+  window_->apply([&](Document& d) { d.set_problem(problem); });
+  ASSERT_TRUE(settle());
+  trigger("view.problem");
+  const auto type = [&](const char* name, const char* typed) {
+    auto* edit = find<QLineEdit>(name);
+    edit->setFocus();
+    edit->selectAll();
+    QTest::keyClicks(edit, typed);
+    QTest::keyClick(edit, Qt::Key_Return);
+    ASSERT_TRUE(settle());
+  };
+  const auto error = [&](const char* name) {
+    auto* label = find<QLabel>((std::string(name) + "_error").c_str());
+    return label->isVisible() ? label->text().toStdString() : std::string();
+  };
+  const auto rules = [&]() -> const MaskRules& { return document().problem()->mask.rules; };
+  auto* documents = find<QLineEdit>("rule_documents");
+  const QColor bad = colours(window_->palette()).bad;
+  type("rule_documents", "20,30");
+  EXPECT_EQ(documents->text(), "20,30");
+  EXPECT_EQ(error("rule_documents"), "documents: found lengths of 50 keys in all, expected 64, all keys");
+  EXPECT_EQ(documents->palette().color(QPalette::Text), bad);
+  EXPECT_EQ(document().problem(), problem);
+
+  // What is right beside it is taken; stepping and an undo leave what is wrong.
+  type("rule_lengths", "40");
+  EXPECT_EQ(rules().lengths, std::vector<std::int64_t>{40});
+  EXPECT_FALSE(rules().documents);
+  press(Qt::Key_F10);
+  trigger("edit.undo");
+  EXPECT_TRUE(rules().lengths.empty());
+  EXPECT_EQ(documents->text(), "20,30");
+  EXPECT_FALSE(error("rule_documents").empty());
+
+  type("rule_lengths", "40,x");
+  EXPECT_EQ(error("rule_lengths"), "lengths, number 2: found \"x\", expected numbers, separated by commas");
+  type("rule_lengths", "1,2,3");
+  EXPECT_EQ(error("rule_lengths"), "lengths: found 3 of them, expected one, or one of each of 2 heads");
+  type("rule_prefix", "65");
+  EXPECT_TRUE(error("rule_prefix").starts_with("prefix: found 65, expected")) << error("rule_prefix");
+  type("rule_documents", "20,50");
+  EXPECT_EQ(error("rule_documents"),
+            "documents, number 2: found a length of 50, expected 0 to 44, what is left of 64 keys");
+  EXPECT_TRUE(rules().none());
+
+  type("rule_documents", "20,30,14");
+  EXPECT_EQ(error("rule_documents"), "");
+  EXPECT_NE(documents->palette().color(QPalette::Text), bad);
+  EXPECT_TRUE(rules().documents);
+  EXPECT_EQ(find<QLineEdit>("rule_lengths")->text(), "1,2,3");
+  find<QLineEdit>("rule_lengths")->clear();
+  type("rule_lengths", " ");
+  EXPECT_EQ(error("rule_lengths"), "");
+  // Of other tensors nothing that was typed is kept.
+  window_->apply([&](Document& d) { d.set_problem(random_problem({1, 1, 32, 32, 8, 8, DType::float32}, 1)); });
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(error("rule_prefix"), "");
+  EXPECT_EQ(find<QLineEdit>("rule_prefix")->text(), "");
 }
 
 TEST_F(WindowTest, OneRowIsTheSourcesRow) {
