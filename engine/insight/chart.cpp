@@ -67,11 +67,32 @@ std::string common_origin(const Chart& chart) {
 }
 
 std::string_view chart_colour(int n, bool dark) {
-  constexpr std::array<std::string_view, 7> light{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
-                                                  "#E69F00", "#56B4E9", "#000000"};
-  constexpr std::array<std::string_view, 7> night{"#56B4E9", "#E69F00", "#00C896", "#E79FC8",
-                                                  "#F0E442", "#4A90E2", "#FFFFFF"};
-  return (dark ? night : light)[static_cast<std::size_t>(n) % light.size()];
+  // Yellow is too faint on white, and blue on black: each theme has seven of the eight.
+  constexpr std::array<std::string_view, kChartColours> light{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                                              "#E69F00", "#56B4E9", "#000000", "#707070"};
+  constexpr std::array<std::string_view, kChartColours> night{"#56B4E9", "#D55E00", "#009E73", "#CC79A7",
+                                                              "#F0E442", "#E69F00", "#FFFFFF", "#767676"};
+  return (dark ? night : light)[static_cast<std::size_t>(n) % kChartColours];
+}
+
+std::span<const double> chart_dashes(const ChartSeries& series) {
+  static constexpr std::array<double, 2> guide{6, 4}, fine{2, 4}, wide{16, 4}, even{8, 4};
+  static constexpr std::array<double, 4> dash_dot{10, 4, 2, 4};
+  if (series.style == SeriesStyle::guide) return series.colour == kGuideColour ? std::span(fine) : std::span(guide);
+  switch (series.colour) {
+    case 0:
+      return wide;
+    case 2:
+      return dash_dot;
+    case 3:
+      return even;
+    default:
+      return {};
+  }
+}
+
+bool begins_origin(const Chart& chart, std::size_t series) {
+  return series == 0 || chart.series[series - 1].origin != chart.series[series].origin;
 }
 
 std::string tick_text(double value, const ChartAxis& axis) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -55,8 +56,15 @@ struct Chart {
   std::vector<std::string> notes = {};  // sentences below the chart, with their numbers computed
 };
 
-// Okabe and Ito's colours, which people with any colour vision tell apart; "#0072B2".
+// Okabe and Ito's colours, which people with any colour vision tell apart; "#0072B2". kOwnColour, the ink, is the
+// explored recipe's; kGuideColour, a grey, that of what is no algorithm: floors and growths.
+inline constexpr int kChartColours = 8, kOwnColour = 6, kGuideColour = 7;
 std::string_view chart_colour(int n, bool dark);
+// Lengths of strokes and gaps in pixels, so that curves are told apart without colour and where one lies on another;
+// none: unbroken.
+std::span<const double> chart_dashes(const ChartSeries& series);
+// Whether a legend says the origin above that series: once for all that follow and share it.
+bool begins_origin(const Chart& chart, std::size_t series);
 
 // "4 Ki", "64 MiB", "1.5", "10^6"; the text of a value on an axis.
 std::string tick_text(double value, const ChartAxis& axis);

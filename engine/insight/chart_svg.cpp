@@ -42,7 +42,7 @@ std::vector<std::string> wrapped(const std::string& text, double pixels, int siz
   return lines;
 }
 
-constexpr double kLeft = 84, kRight = 200, kKey = 24;
+constexpr double kLeft = 84, kRight = 220, kKey = 38, kKeyLine = 30;
 
 // Where values are in the picture.
 struct Scale {
@@ -148,7 +148,7 @@ class Picture {
           points += fmt::format("{:.1f},{:.1f} ", x_(one.x[n]), y_(one.y[n]));
       }
       add("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" {}/>\n", points, colour,
-          one.style == SeriesStyle::guide ? "stroke-dasharray=\"6 4\"" : "");
+          dash_array(one));
     }
     if (one.style == SeriesStyle::guide || (one.style == SeriesStyle::line && one.x.size() > 40)) return;
     for (std::size_t n = 0; n < one.x.size(); ++n) {
@@ -158,6 +158,11 @@ class Picture {
       else
         add("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", x_(one.x[n]), y_(one.y[n]), colour);
     }
+  }
+
+  static std::string dash_array(const ChartSeries& one) {
+    const std::span<const double> dashes = chart_dashes(one);
+    return dashes.empty() ? std::string() : fmt::format("stroke-dasharray=\"{}\"", fmt::join(dashes, " "));
   }
 
   void marker(const ChartSeries& one, double x, double y) {
@@ -185,20 +190,27 @@ class Picture {
   void legend() {
     double y = y_.last + 8;
     const double x = x_.last + 14;
-    for (const ChartSeries& one : chart_.series) {
+    for (std::size_t n = 0; n < chart_.series.size(); ++n) {
+      const ChartSeries& one = chart_.series[n];
+      if (begins_origin(chart_, n)) {
+        if (n > 0) y += 6;
+        for (const std::string& part : wrapped(one.origin, kRight - 14, 11)) {
+          text(x, y, part, "start", 11, "font-style=\"italic\"");
+          y += 18;
+        }
+      }
       const std::string_view colour = chart_colour(one.colour, dark_);
-      const bool guide = one.style == SeriesStyle::guide;
       if (one.style == SeriesStyle::points)
-        marker(one, x + 9, y - 4);
+        marker(one, x + kKeyLine / 2, y - 4);
+      else if (one.style == SeriesStyle::bars)
+        line(x + kKeyLine / 3, y - 4, x + kKeyLine, y - 4, colour, "stroke-width=\"10\"");
       else
-        line(x, y - 4, x + 18, y - 4, colour,
-             guide ? "stroke-width=\"3\" stroke-dasharray=\"6 4\"" : "stroke-width=\"3\"");
+        line(x, y - 4, x + kKeyLine, y - 4, colour, ("stroke-width=\"2\" " + dash_array(one)).c_str());
       for (const std::string& part : wrapped(one.name, kRight - 14 - kKey, 12)) {
         text(x + kKey, y, part, "start");
-        y += 14;
+        y += 15;
       }
-      text(x + kKey, y, one.origin, "start", 10);
-      y += 20;
+      y += 5;
     }
   }
 

@@ -13,6 +13,9 @@ namespace {
 
 std::string grouped(double value) { return value_text(std::round(value), {}); }
 
+std::string rows_text(std::int64_t n) { return grouped(static_cast<double>(n)); }
+std::string rows_text(const Shape& shape) { return fmt::format("N {} x {}", rows_text(shape.Nq), rows_text(shape.Nk)); }
+
 std::string amount_text(double value, Units units) {
   return units == Units::source ? grouped(value) + " elements"
                                 : value_text(value, {.label = {}, .unit = ChartUnit::bytes, .categories = {}});
@@ -59,10 +62,6 @@ constexpr std::array kContenders{Contender{"flash1, paper's rule", Algorithm::fl
 
 constexpr double kTera = 1e12;
 
-int colour_of(Algorithm algorithm) {
-  return algorithm == Algorithm::standard ? 3 : algorithm == Algorithm::flash1 ? 0 : 1;
-}
-
 // Whole numbers from first to last, `per_octave` to a doubling, each once.
 std::vector<std::int64_t> geometric(std::int64_t first, std::int64_t last, int per_octave) {
   std::vector<std::int64_t> values;
@@ -82,10 +81,14 @@ CurveProblem resized(CurveProblem problem, std::int64_t N) {
 
 std::string recipe_name(const Recipe& recipe) {
   if (recipe.algorithm == Algorithm::standard) return "standard";
-  return fmt::format("this recipe: {}, {} x {}", name(recipe.algorithm), recipe.Br, recipe.Bc);
+  return fmt::format("explored: {}, {} x {}", name(recipe.algorithm), recipe.Br, recipe.Bc);
 }
 
 }  // namespace
+
+int rule_colour(Algorithm algorithm) {
+  return algorithm == Algorithm::standard ? 3 : algorithm == Algorithm::flash1 ? 0 : 1;
+}
 
 Recipe recipe_for_budget(Recipe recipe, const Shape& shape, std::int64_t M, BlockRule rule) {
   const BlockSizes sizes = block_sizes(M, shape.d, shape.dv);
@@ -144,7 +147,8 @@ Chart traffic_against_n(const CurveProblem& problem, std::int64_t first, std::in
     lines.push_back({one.name, recipe_for_budget(recipe, shape, problem.M, one.rule), one.colour, SeriesStyle::line});
   }
   // Dashed: it may lie on another, as Bc alone makes no difference to flash2.
-  lines.push_back({recipe_name(problem.recipe), problem.recipe, 4, SeriesStyle::guide});
+  if (problem.recipe.algorithm != Algorithm::standard)
+    lines.push_back({recipe_name(problem.recipe), problem.recipe, kOwnColour, SeriesStyle::guide});
   for (const Line& line : lines) {
     ChartSeries series{line.name, "formula", line.style, line.colour};
     for (const std::int64_t N : geometric(first, last, 4)) {
@@ -153,13 +157,14 @@ Chart traffic_against_n(const CurveProblem& problem, std::int64_t first, std::in
     }
     chart.series.push_back(std::move(series));
   }
-  chart.marks.push_back({true, static_cast<double>(shape.Nq), fmt::format("N = {}", shape.Nq)});
+  chart.marks.push_back({true, static_cast<double>(shape.Nq), "N = " + rows_text(shape.Nq)});
   const CurveProblem here = resized(problem, shape.Nq);
   const double exponent = growth_exponent(here, lines[1].recipe);
   chart.notes.push_back(
       fmt::format("From N = {} to {} flash1's traffic grows {:.2f}x, an exponent of {:.2f}: quadratic like standard's "
                   "({:.2f}). Tiling shrinks the constant, not the exponent.",
-                  shape.Nq, 2 * shape.Nq, std::exp2(exponent), exponent, growth_exponent(here, lines[0].recipe)));
+                  rows_text(shape.Nq), rows_text(2 * shape.Nq), std::exp2(exponent), exponent,
+                  growth_exponent(here, lines[0].recipe)));
   return chart;
 }
 
@@ -169,8 +174,8 @@ Chart traffic_against_budget(const CurveProblem& problem, std::int64_t first, st
   Chart chart;
   chart.name = "traffic-against-m";
   chart.title =
-      held(problem, fmt::format("Traffic against the budget M; N {} x {}, d {}, dv {}, Br and Bc by the paper's rule",
-                                shape.Nq, shape.Nk, shape.d, shape.dv));
+      held(problem, fmt::format("Traffic against the budget M; {}, d {}, dv {}, Br and Bc by the paper's rule",
+                                rows_text(shape), shape.d, shape.dv));
   chart.x = {"M, elements on the chip", ChartUnit::number, true, true, {}};
   chart.y = traffic_axis(problem.units);
   const std::vector<std::int64_t> budgets = geometric(first, last, 40);
@@ -193,7 +198,7 @@ Chart traffic_against_budget(const CurveProblem& problem, std::int64_t first, st
   // A Theta has no constant: the guide is scaled to meet flash1 at the problem's own budget.
   const double meets = traffic(
       shape, mask, recipe_for_budget(of_algorithm(problem.recipe, Algorithm::flash1), shape, problem.M), problem.units);
-  ChartSeries guide{"Theta(N^2 d^2 / M)", "guide", SeriesStyle::guide, 6};
+  ChartSeries guide{"Theta(N^2 d^2 / M)", "guide", SeriesStyle::guide, kGuideColour};
   for (const std::int64_t M : budgets) {
     guide.x.push_back(static_cast<double>(M));
     guide.y.push_back(meets * static_cast<double>(problem.M) / static_cast<double>(M));
@@ -201,6 +206,12 @@ Chart traffic_against_budget(const CurveProblem& problem, std::int64_t first, st
   chart.series.push_back(std::move(guide));
   chart.notes.push_back(fmt::format("The guide's constant is chosen so that it meets flash1 at M = {}.",
                                     grouped(static_cast<double>(problem.M))));
+  struct Found {
+    Algorithm algorithm;
+    std::optional<BreakEven> at;
+    std::string units;
+  };
+  std::vector<Found> all;  // one where both units have the same
   for (const Units units : {problem.units, problem.units == Units::source ? Units::kernel : Units::source}) {
     CurveProblem asked = problem;
     asked.units = units;
@@ -208,18 +219,25 @@ Chart traffic_against_budget(const CurveProblem& problem, std::int64_t first, st
         units == Units::source ? "source units" : fmt::format("kernel units, {}", name(shape.type));
     for (const Algorithm algorithm : {Algorithm::flash1, Algorithm::flash2}) {
       const std::optional<BreakEven> found = break_even(asked, algorithm);
-      if (!found) {
-        chart.notes.push_back(fmt::format("{} never breaks even with standard attention ({}).", name(algorithm), unit));
-        continue;
-      }
-      const std::string elements = grouped(static_cast<double>(found->M));
-      chart.marks.push_back({true, static_cast<double>(found->M),
-                             fmt::format("{} breaks even: {}, {}", name(algorithm), elements, unit)});
-      chart.notes.push_back(fmt::format(
-          "{} breaks even with standard attention at M = {} elements, {:.4g} KiB ({}), with Br {}, Bc {}.",
-          name(algorithm), elements, static_cast<double>(found->M) * static_cast<double>(size_of(shape.type)) / 1024,
-          unit, found->Br, found->Bc));
+      const auto M = [](const std::optional<BreakEven>& one) { return one ? one->M : 0; };
+      const auto same = std::find_if(all.begin(), all.end(), [&](const Found& other) {
+        return other.algorithm == algorithm && M(other.at) == M(found);
+      });
+      same == all.end() ? all.push_back({algorithm, found, unit}) : void(same->units += " and " + unit);
     }
+  }
+  for (const auto& [algorithm, found, units] : all) {
+    if (!found) {
+      chart.notes.push_back(fmt::format("{} never breaks even with standard attention ({}).", name(algorithm), units));
+      continue;
+    }
+    const std::string elements = grouped(static_cast<double>(found->M));
+    chart.marks.push_back(
+        {true, static_cast<double>(found->M), fmt::format("{} breaks even: {}, {}", name(algorithm), elements, units)});
+    chart.notes.push_back(fmt::format(
+        "{} breaks even with standard attention at M = {} elements, {:.4g} KiB ({}), with Br {}, Bc {}.",
+        name(algorithm), elements, static_cast<double>(found->M) * static_cast<double>(size_of(shape.type)) / 1024,
+        units, found->Br, found->Bc));
   }
   return chart;
 }
@@ -227,8 +245,8 @@ Chart traffic_against_budget(const CurveProblem& problem, std::int64_t first, st
 Chart traffic_against_d(const CurveProblem& problem) {
   Chart chart;
   chart.name = "traffic-against-d";
-  chart.title = held(problem, fmt::format("Traffic against d = dv; N {} x {}, M = {} elements", problem.shape.Nq,
-                                          problem.shape.Nk, grouped(static_cast<double>(problem.M))));
+  chart.title = held(problem, fmt::format("Traffic against d = dv; {}, M = {} elements", rows_text(problem.shape),
+                                          grouped(static_cast<double>(problem.M))));
   chart.x = {"d, columns of Q, K and V", ChartUnit::number, false, true, {}};
   chart.y = traffic_axis(problem.units);
   const Mask mask = structural(problem.mask);
@@ -270,9 +288,9 @@ Chart orders_chart(const CurveProblem& problem) {
   const std::array<OrderCost, 3> costs = compare_orders(problem);
   Chart chart;
   chart.name = "orders";
-  chart.title = held(
-      problem, fmt::format("The loop orders at the same footprint; N {} x {}, d {}, M = {} elements", problem.shape.Nq,
-                           problem.shape.Nk, problem.shape.d, grouped(static_cast<double>(problem.M))));
+  chart.title =
+      held(problem, fmt::format("The loop orders at the same footprint; {}, d {}, M = {} elements",
+                                rows_text(problem.shape), problem.shape.d, grouped(static_cast<double>(problem.M))));
   chart.x = {"order and block sizes", ChartUnit::number, false, false, {}};
   chart.y = traffic_axis(problem.units);
   chart.y.logarithmic = false;
@@ -297,7 +315,7 @@ Chart orders_chart(const CurveProblem& problem) {
   chart.notes.push_back(
       fmt::format("Mirrored, the same footprint has Br = {}: K and V are read {} times in place of {}, and O, m, l "
                   "never leave the chip.",
-                  mirrored, rows(mirrored), rows(by_rule)));
+                  mirrored, rows_text(rows(mirrored)), rows_text(rows(by_rule))));
   return chart;
 }
 
@@ -312,9 +330,8 @@ Chart unfused_chart(const CurveProblem& problem) {
               recipe_for_budget(of_algorithm(problem.recipe, Algorithm::flash1), shape, problem.M), problem.units);
   Chart chart;
   chart.name = "unfused";
-  chart.title =
-      held(problem, fmt::format("Standard attention with passes of their own; N {} x {}, d {}, M = {} elements",
-                                shape.Nq, shape.Nk, shape.d, grouped(static_cast<double>(problem.M))));
+  chart.title = held(problem, fmt::format("Standard attention with passes of their own; {}, d {}, M = {} elements",
+                                          rows_text(shape), shape.d, grouped(static_cast<double>(problem.M))));
   chart.x = {"kernels", ChartUnit::number, false, false, {"flash1", "standard", "+ scale", "+ mask", "+ dropout"}};
   chart.y = traffic_axis(problem.units);
   chart.y.logarithmic = false;
@@ -338,9 +355,9 @@ Chart saving_chart(const CurveProblem& problem) {
   const double run = traffic(shape, structural(problem.mask), problem.recipe, problem.units);
   Chart chart;
   chart.name = "saving";
-  chart.title = held(
-      problem, fmt::format("Where the saving comes from; N {} x {}, d {}, {} with Br {}, Bc {}", shape.Nq, shape.Nk,
-                           shape.d, name(problem.recipe.algorithm), problem.recipe.Br, problem.recipe.Bc));
+  chart.title =
+      held(problem, fmt::format("Where the saving comes from; {}, d {}, {} with Br {}, Bc {}", rows_text(shape),
+                                shape.d, name(problem.recipe.algorithm), problem.recipe.Br, problem.recipe.Bc));
   chart.x = {
       "", ChartUnit::number, false, false, {"standard", "saved by tiling", "by tiles not visited", "this recipe"}};
   chart.y = traffic_axis(problem.units);
@@ -361,7 +378,7 @@ Chart footprint_chart(const CurveProblem& problem, const HardwareSheet* sheet) {
   chart.x = {"N", ChartUnit::number, true, true, {}};
   chart.y = {"bytes", ChartUnit::bytes, true, true, {}};
   ChartSeries inputs{"Q, K, V, O", "formula", SeriesStyle::line, 0}, scores{"S + P", "formula", SeriesStyle::line, 1},
-      kept_P{"P kept for backward", "formula", SeriesStyle::line, 4},
+      kept_P{"P kept for backward", "formula", SeriesStyle::line, 3},
       kept_LSE{"LSE kept for backward", "formula", SeriesStyle::line, 2};
   for (const std::int64_t N : geometric(256, std::int64_t{1} << 20, 1)) {
     const Shape shape = resized(problem, N).shape;
@@ -379,12 +396,12 @@ Chart footprint_chart(const CurveProblem& problem, const HardwareSheet* sheet) {
       fmt::format("At N = {} S + P take {:.0f}x what Q, K, V and O do; LSE is one number a row, P is N.",
                   grouped(scores.x.back()), scores.y.back() / inputs.y.back()));
   chart.series = {std::move(inputs), std::move(scores), std::move(kept_P), std::move(kept_LSE)};
-  chart.marks.push_back({true, static_cast<double>(problem.shape.Nq), fmt::format("N = {}", problem.shape.Nq)});
+  chart.marks.push_back({true, static_cast<double>(problem.shape.Nq), "N = " + rows_text(problem.shape.Nq)});
   const Minimum least = minimum(problem.shape);
   const double standard = traffic(problem.shape, {}, of_algorithm({}, Algorithm::standard), Units::kernel);
   chart.notes.push_back(
       fmt::format("At N = {} the I/O minimum (Q, K, V, O once) is {}, standard attention's traffic {}: {:.0f}x.",
-                  problem.shape.Nq, amount_text(static_cast<double>(least.bytes.total()), Units::kernel),
+                  rows_text(problem.shape.Nq), amount_text(static_cast<double>(least.bytes.total()), Units::kernel),
                   amount_text(standard, Units::kernel), standard / static_cast<double>(least.bytes.total())));
   const auto bandwidth = sheet ? sheet->value(Quantity::bandwidth) : std::nullopt;
   if (bandwidth)
@@ -417,8 +434,8 @@ Chart roofline(const HardwareSheet& sheet, const CurveProblem& problem, const st
   in_bytes.units = Units::kernel;
   Chart chart;
   chart.name = "roofline";
-  chart.title = held(in_bytes, fmt::format("Roofline of {}, {}; N {} x {}, d {}", sheet.name, name(peak_quantity(type)),
-                                           problem.shape.Nq, problem.shape.Nk, problem.shape.d));
+  chart.title = held(in_bytes, fmt::format("Roofline of {}, {}; {}, d {}", sheet.name, name(peak_quantity(type)),
+                                           rows_text(problem.shape), problem.shape.d));
   chart.x = {"arithmetic intensity, FLOP per byte", ChartUnit::number, true, false, {}};
   chart.y = {"TFLOP/s", ChartUnit::number, true, false, {}};
   const std::optional<double> ridge = balance(sheet, type);
@@ -432,7 +449,7 @@ Chart roofline(const HardwareSheet& sheet, const CurveProblem& problem, const st
     if (point.bytes > 0)
       low = std::min(low, point.flops / point.bytes / 2), high = std::max(high, point.flops / point.bytes * 2);
   }
-  ChartSeries roof{"bandwidth and peak", "sheet", SeriesStyle::line, 6};
+  ChartSeries roof{"bandwidth and peak", "sheet", SeriesStyle::line, kOwnColour};
   roof.x = {low, *ridge, high};
   for (const double x : roof.x) roof.y.push_back(*attainable(sheet, type, x) / kTera);
   chart.series.push_back(std::move(roof));
@@ -441,7 +458,7 @@ Chart roofline(const HardwareSheet& sheet, const CurveProblem& problem, const st
   chart.series.push_back({"softmax alone (5 FLOP an element: an assumption)",
                           "bound",
                           SeriesStyle::points,
-                          4,
+                          kGuideColour,
                           {kSoftmaxFlopPerByte},
                           {softmax / kTera},
                           {},
@@ -453,7 +470,7 @@ Chart roofline(const HardwareSheet& sheet, const CurveProblem& problem, const st
     chart.series.push_back({point.name,
                             point.seconds ? point.origin : point.origin + ", at the bound",
                             SeriesStyle::points,
-                            colour_of(point.algorithm),
+                            rule_colour(point.algorithm),
                             {intensity},
                             {reached / kTera},
                             {},

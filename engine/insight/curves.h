@@ -27,6 +27,8 @@ struct CurveProblem {
   Units units = Units::source;
 };
 
+// Of an algorithm's curve, tiled by the paper's rule, and of its points.
+int rule_colour(Algorithm algorithm);
 // The paper's rule, and its mirror image: the same tiles on the chip with Br and Bc exchanged.
 enum class BlockRule : std::uint8_t { paper, mirrored };
 Recipe recipe_for_budget(Recipe recipe, const Shape& shape, std::int64_t M, BlockRule rule = BlockRule::paper);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <tuple>
 
@@ -35,6 +36,10 @@ MeasuredPoint asked_of(const CurveProblem& problem) {
 
 // The points of one Br x Bc, in the order of the axis.
 using Line = std::vector<const MeasuredPoint*>;
+bool is_own(const Line& line, const CurveProblem& problem) {
+  return line.front()->recipe.Br == problem.recipe.Br && line.front()->recipe.Bc == problem.recipe.Bc;
+}
+
 std::vector<Line> lines(Along along, const CurveProblem& problem, const MeasuredSweep& sweep) {
   std::map<std::pair<std::int64_t, std::int64_t>, Line> by_blocks;
   for (const MeasuredPoint* point : points_on(along, problem, sweep)) {
@@ -45,9 +50,7 @@ std::vector<Line> lines(Along along, const CurveProblem& problem, const Measured
   std::vector<Line> all;
   all.reserve(all.size() + by_blocks.size());
   for (auto& [blocks, line] : by_blocks) all.push_back(std::move(line));
-  const auto own = [&](const Line& line) {
-    return line.front()->recipe.Br == problem.recipe.Br && line.front()->recipe.Bc == problem.recipe.Bc;
-  };
+  const auto own = [&](const Line& line) { return is_own(line, problem); };
   std::stable_sort(all.begin(), all.end(), [&](const Line& a, const Line& b) {
     return std::pair(own(a), a.size()) > std::pair(own(b), b.size());
   });
@@ -155,24 +158,29 @@ void add_measured(Chart& chart, Along along, const CurveProblem& problem, const 
     const char* name;
     int shape;
   };
-  int colour = 4;
-  for (const Line& line : all) {
-    for (const Source& source : {Source{Gauge::l2_sm, "L2 to SM", 2}, Source{Gauge::dram, "DRAM", 1}}) {
-      auto series = series_of(along, line, source.gauge, line_name(along, line) + ": " + source.name, colour);
-      if (!series) continue;
-      series->shape = source.shape;
-      chart.series.push_back(std::move(*series));
-      ++colour;
-    }
-  }
-  ChartSeries floor{"Q, K, V, O once: the least", "formula", SeriesStyle::guide, 3};
+  ChartSeries floor{"Q, K, V, O once: the least", "formula", SeriesStyle::guide, kGuideColour};
   for (const MeasuredPoint* point : all.front()) {
     floor.x.push_back(place(along, *point));
     floor.y.push_back(static_cast<double>(minimum(point->shape).bytes.total()));
   }
   if (floor.x.size() > 1) chart.series.push_back(std::move(floor));
+  // A recipe's two figures have the colour of its curve, and are told apart by their marks.
+  constexpr std::array others{4, 5, kGuideColour};
+  std::size_t other = 0;
+  for (const Line& line : all) {
+    const Algorithm algorithm = problem.recipe.algorithm;
+    const int colour = along == Along::budget || algorithm == Algorithm::standard ? rule_colour(algorithm)
+                       : is_own(line, problem)                                    ? kOwnColour
+                                                                                  : others.at(other++);
+    for (const Source& source : {Source{Gauge::l2_sm, "L2 to SM", 2}, Source{Gauge::dram, "DRAM", 1}}) {
+      auto series = series_of(along, line, source.gauge, line_name(along, line) + ": " + source.name, colour);
+      if (!series) continue;
+      series->shape = source.shape;
+      chart.series.push_back(std::move(*series));
+    }
+  }
   chart.notes.push_back(fmt::format("Measured on {}; L2 and DRAM cold.", sweep_name(sweep)));
-  if (along == Along::N)
+  if (along == Along::N && leaves_floor(all.front()) != all.front().front())
     chart.notes.push_back(
         "DRAM moves each tensor once while K and V stay in the L2, whatever the block sizes: there it cannot tell them "
         "apart." +
@@ -205,7 +213,7 @@ Chart measured_against(Along along, Gauge gauge, const CurveProblem& problem, co
                : along == Along::d ? "measured-against-d"
                                    : "measured-against-m";
   std::string held = counted(s.heads, "head");
-  if (along != Along::N) held += fmt::format(", N {} x {}", s.Nq, s.Nk);
+  if (along != Along::N) held += fmt::format(", N {} x {}", grouped(s.Nq), grouped(s.Nk));
   if (along != Along::d) held += fmt::format(", d {}, dv {}", s.d, s.dv);
   if (problem.mask.causal != Causal::none) held += fmt::format(", causal {}", name(problem.mask.causal));
   chart.title = fmt::format("{} on {}; {}, {}", title(gauge), sweep_name(sweep), held, name(s.type));

@@ -2,10 +2,15 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <set>
+#include <span>
+#include <tuple>
 
 #include "engine/insight/measured_chart.h"
 #include "support.h"
@@ -34,6 +39,8 @@ double at(const ChartSeries& series, double x) {
     if (series.x[n] == x) return series.y[n];
   return std::nan("");
 }
+
+void expect_told_apart(const Chart& chart);
 
 void expect_drawable(const Chart& chart) {
   EXPECT_FALSE(chart.name.empty());
@@ -84,10 +91,11 @@ TEST(Curves, traffic_against_the_budget_is_the_documents_table) {
   for (const Json& line : figures["traffic_vs_M"])
     EXPECT_EQ(at(flash1, line["M"]), line["flash1_elements"].get<double>()) << line;
   EXPECT_EQ(at(series(chart, "Theta(N^2 d^2 / M)"), 50000), at(flash1, 50000));
-  ASSERT_EQ(chart.marks.size(), 4u);  // in both units
+  ASSERT_EQ(chart.marks.size(), 3u);  // in both units, each place once
   EXPECT_EQ(chart.marks[0].at, 12289);
   EXPECT_EQ(chart.marks[0].label, "flash1 breaks even: 12,289, source units");
   EXPECT_EQ(chart.marks[1].at, 7937);
+  EXPECT_EQ(chart.marks[1].label, "flash2 breaks even: 7,937, source units and kernel units, float16");
   EXPECT_EQ(chart.marks[2].at, 20737);
   EXPECT_EQ(chart.marks[2].label, "flash1 breaks even: 20,737, kernel units, float16");
   const std::string table = csv(chart);
@@ -112,6 +120,15 @@ TEST(Curves, growth_is_quadratic_with_a_smaller_constant) {
     EXPECT_EQ(at(series(chart, "standard"), N), line["standard_elements"].get<double>());
   }
   EXPECT_THAT(chart.notes.at(0), HasSubstr("grows 3.94x, an exponent of 1.98"));
+}
+
+TEST(Curves, standard_that_is_explored_is_one_curve) {
+  CurveProblem problem = problem_of(4096, 64, Units::kernel);
+  problem.recipe.algorithm = Algorithm::standard;
+  Chart chart = traffic_against_n(problem, 256, 1 << 20);
+  expect_drawable(chart);
+  expect_told_apart(chart);
+  EXPECT_EQ(chart.series.size(), 4u);
 }
 
 TEST(Curves, orders_at_the_same_footprint) {
@@ -202,6 +219,68 @@ TEST(Curves, against_d_and_under_a_mask_from_a_file) {
   expect_drawable(saving_chart(problem));
 }
 
+// ---- how a chart looks
+
+// Lightness and hue as eyes tell them apart (CIE 1976), of a colour seen through `eye`.
+std::array<double, 3> lab(std::string_view colour, const std::array<std::array<double, 3>, 3>& eye) {
+  std::array<double, 3> light{};
+  for (std::size_t n = 0; n < 3; ++n) {
+    const double value = std::stoi(std::string(colour.substr(1 + 2 * n, 2)), nullptr, 16) / 255.0;
+    light[n] = value <= 0.04045 ? value / 12.92 : std::pow((value + 0.055) / 1.055, 2.4);
+  }
+  const auto times = [](const std::array<std::array<double, 3>, 3>& m, const std::array<double, 3>& v) {
+    std::array<double, 3> result{};
+    for (std::size_t row = 0; row < 3; ++row) result[row] = m[row][0] * v[0] + m[row][1] * v[1] + m[row][2] * v[2];
+    return result;
+  };
+  std::array<double, 3> seen = times(eye, light);
+  for (double& value : seen) value = std::clamp(value, 0.0, 1.0);
+  const std::array<double, 3> xyz =
+      times({{{0.4124, 0.3576, 0.1805}, {0.2126, 0.7152, 0.0722}, {0.0193, 0.1192, 0.9505}}}, seen);
+  const auto f = [](double t) { return t > 0.008856 ? std::cbrt(t) : 7.787 * t + 16.0 / 116; };
+  const double x = f(xyz[0] / 0.9505), y = f(xyz[1]), z = f(xyz[2] / 1.089);
+  return {116 * y - 16, 500 * (x - y), 200 * (y - z)};
+}
+
+TEST(ChartData, colours_are_told_apart_by_all_eyes) {
+  // Protanopia, deuteranopia, tritanopia by Machado, Oliveira and Fernandes (2009), on linear light.
+  constexpr std::array<std::array<std::array<double, 3>, 3>, 4> eyes{
+      {{{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}},
+       {{{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}}},
+       {{{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413}, {-0.011820, 0.042940, 0.968881}}},
+       {{{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}}}}};
+  for (const bool dark : {false, true})
+    for (const auto& eye : eyes)
+      for (int a = 0; a < kChartColours; ++a)
+        for (int b = 0; b < a; ++b) {
+          const std::array<double, 3> one = lab(chart_colour(a, dark), eye), other = lab(chart_colour(b, dark), eye);
+          EXPECT_GE(std::hypot(one[0] - other[0], one[1] - other[1], one[2] - other[2]), 10)  // 2.3: barely seen
+              << chart_colour(a, dark) << ' ' << chart_colour(b, dark);
+        }
+}
+
+// Every name once, and no two series that look the same; curves also in black and white.
+void expect_told_apart(const Chart& chart) {
+  const auto look = [&](std::size_t n) {
+    const ChartSeries& one = chart.series[n];
+    const std::span<const double> dashes = chart_dashes(one);
+    const bool points = one.style == SeriesStyle::points;
+    return std::tuple(points, points ? one.colour : 0, points ? marker_shape(one, n) : -1,
+                      std::vector<double>(dashes.begin(), dashes.end()));
+  };
+  for (std::size_t a = 0; a < chart.series.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b) {
+      EXPECT_NE(chart.series[a].name, chart.series[b].name) << chart.name;
+      EXPECT_TRUE(look(a) != look(b)) << chart.name << ": " << chart.series[a].name << ", " << chart.series[b].name;
+    }
+  for (std::size_t n = 0; n < chart.marks.size(); ++n)
+    for (std::size_t other = 0; other < n; ++other) EXPECT_NE(chart.marks[n].label, chart.marks[other].label);
+  // An origin stands above its series once.
+  std::set<std::string> origins;
+  for (std::size_t n = 0; n < chart.series.size(); ++n)
+    EXPECT_TRUE(!begins_origin(chart, n) || origins.insert(chart.series[n].origin).second) << chart.name;
+}
+
 // tests/baselines/charts: FLASHSCOPE_UPDATE_BASELINES=1 draws them anew; look at each before you commit it.
 TEST(Curves, pictures_are_as_they_were) {
   CurveProblem problem = problem_of(4096, 64);
@@ -243,6 +322,7 @@ TEST(Curves, pictures_are_as_they_were) {
                {roofline_point(interview, Algorithm::standard), roofline_point(interview, Algorithm::flash1),
                 roofline_point(interview, Algorithm::flash2)})};
   for (const Chart& chart : charts) {
+    expect_told_apart(chart);
     const std::string path = source_path("tests/baselines/charts/" + chart.name + ".svg");
     const std::string picture = svg(chart);
     if (std::getenv("FLASHSCOPE_UPDATE_BASELINES")) {
