@@ -180,8 +180,9 @@ Told ask_child(std::span<const MeasuredPoint> asked, std::vector<std::size_t> nu
 
 }  // namespace
 
-MeasuredOn measured_on(int device) {
-  const gpu::GpuStatus status = gpu_status();
+MeasuredOn measured_on(int device) { return measured_on(gpu_status(), device); }
+
+MeasuredOn measured_on(const gpu::GpuStatus& status, int device) {
   if (!status.can_run()) throw gpu::Missing(status.missing.empty() ? "no GPU" : status.missing.front());
   const auto found = std::find_if(status.devices.begin(), status.devices.end(),
                                   [&](const gpu::GpuDevice& one) { return one.index == device; });
@@ -202,7 +203,7 @@ std::filesystem::path measured_cache() {
 }
 
 std::string why_not_measurable(const MeasuredPoint& point) {
-  if (!point.mask.structural_only())
+  if (!point.mask.structural_only() || !point.mask.rules.none())
     return "a mask from a file or by rule: sweeps measure causal and window masks, `flashscope run` measures one run "
            "with it";
   return {};

@@ -14,12 +14,15 @@
 #include <stop_token>
 
 #include "engine/attention/measured_sweep.h"
+#include "kernels/host/gpu_runner.h"
 #include "kernels/host/launch_plan.h"
 
 namespace flashscope {
 
-// Device, driver, compiler and kernels of that GPU. Throws gpu::Missing with the remedy, InputError (no such GPU).
-MeasuredOn measured_on(int device);
+// Device, driver, compiler and kernels of that GPU of those found. Throws gpu::Missing with the remedy, InputError (no
+// such GPU).
+MeasuredOn measured_on(const gpu::GpuStatus& status, int device);
+MeasuredOn measured_on(int device);  // looks for it
 
 struct MeasureOptions {
   int device = 0;

@@ -209,5 +209,28 @@ TEST_F(Measure, AChildThatDoesNotSpeakIsOneMessage) {
               AllOf(HasSubstr("input: "), HasSubstr("--gpu"), HasSubstr("one of 0")));
 }
 
+// The counters would see a plane's bytes that the formula of causal and window masks does not know.
+TEST_F(Measure, OtherMasksThanCausalAndWindowAreRefusedBeforeAProcessStarts) {
+  std::vector<MeasuredPoint> points = asked({{64, 64}, {64, 64}, {64, 64}, {64, 64}, {64, 64}, {64, 64}, {64, 64}});
+  points[0].mask.causal = Causal::bottom_right, points[0].mask.window = Window{16, 0};
+  points[1].mask.rules.alibi = {0.5};
+  points[2].mask.rules.softcap = 30;
+  points[3].mask.causal = Causal::top_left, points[3].mask.rules.prefix = 8;
+  points[4].mask.rules.lengths = {100};
+  points[5].mask.keep = std::make_shared<const KeepMask>(make_keep_mask(1, 1, 1));
+  Bias bias;
+  bias.f32 = {0};
+  points[6].mask.bias = std::make_shared<const Bias>(std::move(bias));
+  EXPECT_EQ(why_not_measurable(points[0]), "");
+  const std::vector<MeasuredPoint> refused(points.begin() + 1, points.end());
+  options_.program = "/nowhere";  // nothing is started
+  const auto told = measure(refused);
+  ASSERT_EQ(told.size(), refused.size());
+  for (const auto& [n, point] : told) {
+    EXPECT_THAT(point.failed, HasSubstr("a mask from a file or by rule")) << n;
+    EXPECT_FALSE(point.gpu) << n;
+  }
+}
+
 }  // namespace
 }  // namespace flashscope
