@@ -159,7 +159,7 @@ void add_floor(Chart& chart, const std::vector<SweptPoint>& points) {
   std::stable_sort(ascending.begin(), ascending.end(), [](const SweptPoint* a, const SweptPoint* b) {
     return a->problem->shape.Nq < b->problem->shape.Nq;
   });
-  ChartSeries floor{"Q, K, V, O once: the least", "formula", SeriesStyle::guide, 6};
+  ChartSeries floor{"Q, K, V, O once: the least", "formula", SeriesStyle::guide, kGuideColour};
   std::vector<const MeasuredPoint*> measured;
   for (const SweptPoint* point : ascending) {
     const Shape& shape = point->problem->shape;
@@ -375,6 +375,9 @@ Chart make_chart(const Swept& swept) {
     if (const auto moved = value(*point.measured, Gauge::dram))
       add(point, "DRAM", "measured", SeriesStyle::points, *moved);
   }
+  // The legend names an origin once for the series that follow.
+  std::stable_partition(chart.series.begin(), chart.series.end(),
+                        [](const ChartSeries& series) { return series.style == SeriesStyle::line; });
   if (measured) {
     chart.notes.push_back("Measured on " + measured_text(*swept.measured) + "; L2 and DRAM cold.");
     if (name == "n" && swept.measured->on.l2_bytes > 0) {
