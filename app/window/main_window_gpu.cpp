@@ -28,6 +28,7 @@ void MainWindow::take_gpus(const gpu::GpuStatus& status) {
   QAction* gpu = actions_["run.gpu"];
   QAction* step = actions_["step.gpu"];
   for (QAction* action : {gpu, step}) action->setEnabled(status.can_run());
+  explorer_->take_gpus(status);
   if (!status.can_run()) {
     const QString why = status.missing.empty() ? QString("there is none") : text(status.missing.front());
     gpu->setToolTip("No full runs on a GPU: " + why);

@@ -39,9 +39,9 @@ Report run(const Problem& problem, const Recipe& recipe, const gpu::GpuRunOption
 }
 
 // Points of a sweep: figures made by hand, and faults by Br.
-PreparePoint open_points(const MeasureOptions&) {
+PreparePoint open_points(const MeasureOptions& options) {
   if (const char* starts = std::getenv("FLASHSCOPE_TEST_STARTS"))
-    std::ofstream(starts, std::ios::app) << getpid() << '\n';
+    std::ofstream(starts, std::ios::app) << getpid() << ' ' << options.device << '\n';
   return [](const MeasuredPoint& asked) -> std::function<MeasuredPoint()> {
     const std::int64_t Br = asked.recipe.Br;
     if (Br == 16) throw InputError("Br", "16", "a kernel");

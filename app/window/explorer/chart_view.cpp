@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <utility>
 
 #include "app/window/text.h"
 #include "app/window/theme.h"
@@ -19,10 +21,27 @@ QString legend_text(const ChartSeries& series) {
     if (!lines.last().isEmpty() && lines.last().size() + word.size() >= kMost) lines << QString();
     lines.last() += (lines.last().isEmpty() ? "" : " ") + word;
   }
-  return lines.join('\n') + "\n[" + text(series.origin) + ']';
+  return lines.join('\n');
 }
 
 }  // namespace
+
+// A line of the legend: where the figures of the series below it come from.
+class ChartView::Origin : public QCPAbstractLegendItem {
+ public:
+  Origin(QCPLegend* legend, QString words) : QCPAbstractLegendItem(legend), words_(std::move(words)) {}
+
+ protected:
+  QSize minimumOuterSizeHint() const override { return QFontMetrics(mFont).size(0, words_).grownBy(mMargins); }
+  void draw(QCPPainter* painter) override {
+    painter->setFont(mFont);
+    painter->setPen(QPen(mTextColor));
+    painter->drawText(mRect, Qt::AlignLeft | Qt::AlignVCenter, words_);
+  }
+
+ private:
+  const QString words_;
+};
 
 // The legend stands beside the plot: over it it would hide data.
 ChartView::ChartView(QWidget* parent) : PlotPanel(parent) {
@@ -35,7 +54,6 @@ ChartView::ChartView(QWidget* parent) : PlotPanel(parent) {
   side->addElement(0, 0, plot->legend);
   side->addElement(1, 0, new QCPLayoutElement(plot));
   side->setRowStretchFactor(0, 0.001);
-  plot->legend->setRowSpacing(6);
 }
 
 void ChartView::show_chart(Chart chart) {
@@ -59,6 +77,8 @@ void ChartView::redraw() {
   const bool zoomed = plot->xAxis->range() != whole_x_ || plot->yAxis->range() != whole_y_;
   const bool same_axes = plot->xAxis->label() == text(chart_.x.label) && plot->yAxis->label() == text(chart_.y.label);
   plot->clearPlottables();
+  plot->legend->clearItems();
+  plot->legend->setRowSpacing(qRound(6 * unit()));
   for (int n = plot->itemCount() - 1; n >= 0; --n) {
     if (qobject_cast<QCPItemText*>(plot->item(n)) || plot->item(n)->property("mark").isValid())
       plot->removeItem(plot->item(n));
@@ -69,11 +89,17 @@ void ChartView::redraw() {
   for (const std::string& note : chart_.notes) notes << text(note);
   set_notes(notes);
   show_axes(chart_.x, chart_.y);
-  for (std::size_t n = 0; n < chart_.series.size(); ++n)
-    chart_.series[n].style == SeriesStyle::bars ? add_bars(chart_.series[n]) : add_series(chart_.series[n], n);
+  for (std::size_t n = 0; n < chart_.series.size(); ++n) {
+    const ChartSeries& series = chart_.series[n];
+    if (origin.empty() && begins_origin(chart_, n))
+      plot->legend->addItem(new Origin(plot->legend, '[' + text(series.origin) + ']'));
+    series.style == SeriesStyle::bars ? add_bars(series) : add_series(series, n);
+  }
   int number = 0;
   for (const ChartMark& mark : chart_.marks) add_mark(mark, number++);
-  plot->legend->setVisible(!chart_.series.empty());
+  // One kind of bars is what the axis says.
+  const bool bars_alone = chart_.series.size() == 1 && chart_.series.front().style == SeriesStyle::bars;
+  plot->legend->setVisible(!chart_.series.empty() && !bars_alone);
   if (!zoomed || !same_axes) show_all();
   plot->replot(QCustomPlot::rpQueuedReplot);
 }
@@ -82,15 +108,20 @@ void ChartView::add_series(const ChartSeries& series, std::size_t place) {
   QCPGraph* graph = plot()->addGraph();
   const QColor colour(text(chart_colour(series.colour, dark())));
   graph->setName(legend_text(series));
-  QPen pen(colour, 2);
-  if (series.style == SeriesStyle::guide) pen.setStyle(Qt::DashLine), pen.setWidthF(1.5);
+  QPen pen(colour, 2 * unit());
+  if (const std::span<const double> dashes = chart_dashes(series); !dashes.empty()) {
+    QVector<qreal> pattern;  // in widths of the pen
+    for (const double length : dashes) pattern << length / 2;
+    pen.setDashPattern(pattern);
+    pen.setCapStyle(Qt::FlatCap);
+  }
   graph->setPen(pen);
   graph->setAntialiased(true);
   if (series.style == SeriesStyle::points) {
     graph->setLineStyle(QCPGraph::lsNone);
     constexpr std::array shapes{QCPScatterStyle::ssCircle, QCPScatterStyle::ssSquare, QCPScatterStyle::ssDiamond};
     const auto shape = shapes[static_cast<std::size_t>(marker_shape(series, place)) % shapes.size()];
-    graph->setScatterStyle(QCPScatterStyle(shape, QPen(colour, 2.5), Qt::NoBrush, 12));
+    graph->setScatterStyle(QCPScatterStyle(shape, QPen(colour, 2.5 * unit()), Qt::NoBrush, 12 * unit()));
   }
   graph->setData({series.x.begin(), series.x.end()}, {series.y.begin(), series.y.end()});
 }
@@ -118,7 +149,7 @@ void ChartView::add_mark(const ChartMark& mark, int number) {
   const Colours c = colours(palette());
   auto* line = new QCPItemStraightLine(plot());
   line->setProperty("mark", true);
-  line->setPen(QPen(c.text, 1, Qt::DotLine));
+  line->setPen(QPen(c.text, unit(), Qt::DotLine));
   line->point1->setCoords(mark.vertical ? mark.at : 1, mark.vertical ? 1 : mark.at);
   line->point2->setCoords(mark.vertical ? mark.at : 2, mark.vertical ? 2 : mark.at);
   auto* label = new QCPItemText(plot());
@@ -158,7 +189,7 @@ QString ChartView::values_at(QPointF pixel) {
       const double distance = std::abs(plot()->xAxis->coordToPixel(series.x[n]) - pixel.x());
       if (distance < nearest) nearest = distance, at = n;
     }
-    if (series.x.empty() || (series.style == SeriesStyle::points && nearest > 12)) continue;
+    if (series.x.empty() || (series.style == SeriesStyle::points && nearest > 12 * unit())) continue;
     const QString value = text(value_text(series.y[at], chart_.y));
     if (parts.isEmpty()) parts << text(value_text(series.x[at], chart_.x)) + ":";
     parts << text(series.name) + " " + value + (origin.isEmpty() ? " [" + text(series.origin) + ']' : "");

@@ -21,6 +21,7 @@ class ChartView : public PlotPanel {
   void redraw() override;
 
  private:
+  class Origin;
   void add_series(const ChartSeries& series, std::size_t place);
   void add_bars(const ChartSeries& series);
   void add_mark(const ChartMark& mark, int number);

@@ -3,6 +3,7 @@
 #include <QCheckBox>
 #include <QComboBox>
 #include <QDoubleSpinBox>
+#include <QEvent>
 #include <QFormLayout>
 #include <QGroupBox>
 #include <QHBoxLayout>
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/window/explorer/map_data.h"
 #include "app/window/text.h"
 
 namespace flashscope::window {
@@ -44,7 +46,7 @@ QSlider* ExplorerControls::add_size(QFormLayout* form, const QString& label, con
   box->setRange(1, static_cast<int>(largest));
   box->setGroupSeparatorShown(true);
   box->setKeyboardTracking(false);
-  box->setMinimumWidth(96);
+  box->setMinimumWidth(spin_width());
   box->setObjectName(label);
   slider->setObjectName(label + " slider");
   for (QWidget* widget : {static_cast<QWidget*>(slider), static_cast<QWidget*>(box)})
@@ -123,7 +125,7 @@ ExplorerControls::ExplorerControls(QWidget* parent) : QWidget(parent) {
   };
 
   QFormLayout* problem = group("Problem");
-  follow_ = new QCheckBox("the stepper's");
+  follow_ = new QCheckBox("follow the stepper");
   follow_->setObjectName("follow");
   follow_->setChecked(true);
   follow_->setToolTip("Shape, mask and recipe of what is stepped; anything changed here ends that");
@@ -176,9 +178,18 @@ ExplorerControls::ExplorerControls(QWidget* parent) : QWidget(parent) {
         state_.problem.recipe.normalise.reset();
       },
       true);
-  blocks_ = new QLabel;
-  blocks_->setWordWrap(true);
-  problem->addRow("recipe", blocks_);
+  const auto recipe_row = [&](const char* whose, const QString& tip) {
+    auto* label = new QLabel;
+    label->setWordWrap(true);
+    label->setObjectName(whose);
+    label->setToolTip(tip);
+    problem->addRow(whose, label);
+    return label;
+  };
+  explored_ = recipe_row("explored",
+                         "The recipe that the curves, the roofline and the saving are of; the square in the map. A "
+                         "click in the map chooses another");
+  stepped_ = recipe_row("stepper", "The recipe that the stepper steps; the ring in the map");
   add_size(
       problem, "M", "On-chip budget in elements, for the paper's rule", 1 << 22,
       [](const State& s) { return s.problem.M; }, [](State& s, std::int64_t n) { s.problem.M = n; }, false);
@@ -281,7 +292,7 @@ bool ExplorerControls::follows() const { return follow_->isChecked(); }
 
 void ExplorerControls::follow(const Shape& shape, const Mask& mask, const Recipe& recipe) {
   stepper_ = CurveProblem{shape, mask, recipe};
-  if (!follows()) return;
+  if (!follows()) return show_state();
   CurveProblem& problem = state_.problem;
   if (problem.shape == shape && problem.mask == mask && problem.recipe == recipe) return;
   problem.shape = shape, problem.mask = mask, problem.recipe = recipe;
@@ -325,6 +336,15 @@ void ExplorerControls::choose_device(std::string_view name) {
   changed(false);
 }
 
+void ExplorerControls::changeEvent(QEvent* event) {
+  QWidget::changeEvent(event);
+  if (event->type() != QEvent::FontChange) return;
+  for (QSpinBox* box : findChildren<QSpinBox*>()) box->setMinimumWidth(spin_width());
+}
+
+// Room for "16,777,216" and the arrows.
+int ExplorerControls::spin_width() const { return 6 * fontMetrics().height() + fontMetrics().height() / 2; }
+
 void ExplorerControls::changed(bool own) {
   if (own) {
     const QSignalBlocker quiet(follow_);
@@ -337,12 +357,9 @@ void ExplorerControls::changed(bool own) {
 void ExplorerControls::show_state() {
   showing_ = true;
   for (const auto& show : show_) show();
-  const Recipe& recipe = state_.problem.recipe;
-  blocks_->setText(QString("%1, Br %2, Bc %3%4")
-                       .arg(text(name(recipe.algorithm)))
-                       .arg(recipe.Br)
-                       .arg(recipe.Bc)
-                       .arg(state_.problem.mask.structural_only() ? "" : ", mask from a file"));
+  const CurveProblem& explored = state_.problem;
+  explored_->setText(recipe_text(explored.recipe) + (explored.mask.structural_only() ? "" : ", mask from a file"));
+  stepped_->setText(stepper_ ? recipe_text(stepper_->recipe) : QString("none"));
   showing_ = false;
 }
 

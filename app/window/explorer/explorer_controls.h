@@ -46,7 +46,11 @@ class ExplorerControls : public QWidget {
  signals:
   void edited();
 
+ protected:
+  void changeEvent(QEvent* event) override;
+
  private:
+  int spin_width() const;
   QSlider* add_size(QFormLayout* form, const QString& label, const QString& tip, std::int64_t largest,
                     std::int64_t (*get)(const ExplorerState&), void (*set)(ExplorerState&, std::int64_t), bool own);
   QComboBox* add_choice(QFormLayout* form, const QString& label, const QString& tip, const QStringList& words,
@@ -63,7 +67,7 @@ class ExplorerControls : public QWidget {
   std::vector<std::function<void()>> show_;
   QCheckBox* follow_ = nullptr;
   QComboBox* device_ = nullptr;
-  QLabel* blocks_ = nullptr;
+  QLabel *explored_ = nullptr, *stepped_ = nullptr;  // recipes
   bool showing_ = false;
 };
 

@@ -79,7 +79,10 @@ MapPage map_page(const Asked& asked, const std::shared_ptr<const SweepProblem>& 
   map.Br = state.Br, map.Bc = state.Bc, map.device = state.device, map.stepper = asked.stepper;
   if (state.gauge) {
     map.gauge = state.gauge;
-    if (asked.sweep) map.measured_on = sweep_name(*asked.sweep), map.points = plane_of(state.problem, *asked.sweep);
+    if (asked.sweep) {
+      map.measured_on = sweep_name(*asked.sweep), map.l2_bytes = asked.sweep->on.l2_bytes;
+      map.points = plane_of(state.problem, *asked.sweep);
+    }
     map.selection = compared_with(*state.gauge);
     map.Br = around(map.Br, map.points, &Recipe::Br), map.Bc = around(map.Bc, map.points, &Recipe::Bc);
   }

@@ -1,5 +1,6 @@
 #include "app/window/explorer/explorer_window.h"
 
+#include <QApplication>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
@@ -10,17 +11,19 @@
 #include <QTimer>
 #include <QVBoxLayout>
 #include <cmath>
+#include <utility>
 
-#include "app/gpu_child.h"
 #include "app/window/explorer/chart_view.h"
 #include "app/window/explorer/explorer_controls.h"
 #include "app/window/text.h"
 #include "engine/insight/measured_chart.h"
+#include "viz/scene.h"
 
 namespace flashscope::window {
 namespace {
 
 constexpr const char* kMeasuredAdvice = "measured";
+constexpr int kControls = 300;  // pixels wide at least
 
 QTableWidget* make_table(const QStringList& columns, const char* object_name) {
   auto* table = new QTableWidget(0, static_cast<int>(columns.size()));
@@ -64,7 +67,6 @@ ExplorerWindow::ExplorerWindow(QWidget* parent)
   setObjectName("explorer");
   setWindowTitle("Explorer - flashscope");
   controls_ = new ExplorerControls;
-  controls_->setMinimumWidth(300);
   tabs_ = new QTabWidget;
   tabs_->setDocumentMode(true);
   tabs_->setUsesScrollButtons(true);
@@ -133,15 +135,18 @@ ExplorerWindow::ExplorerWindow(QWidget* parent)
   pages->setContentsMargins(0, 0, 0, 0);
   pages->addWidget(bar_);
   pages->addWidget(tabs_, 1);
-  auto* splitter = new QSplitter;
-  splitter->addWidget(controls_);
-  splitter->addWidget(right);
-  splitter->setStretchFactor(1, 1);
-  splitter->setCollapsible(1, false);
-  splitter->setSizes({320, 900});
+  splitter_ = new QSplitter;
+  splitter_->addWidget(controls_);
+  splitter_->addWidget(right);
+  splitter_->setStretchFactor(1, 1);
+  splitter_->setCollapsible(1, false);
+  controls_->setMinimumWidth(kControls);
+  splitter_->setSizes({kControls + 20, 900});
   auto* layout = new QVBoxLayout(this);
   layout->addWidget(message_);
-  layout->addWidget(splitter, 1);
+  layout->addWidget(splitter_, 1);
+  layout->setSizeConstraint(QLayout::SetNoConstraint);  // text of a large window would keep it large
+  setMinimumSize(760, 480);
   resize(1180, 680);
   connect(controls_, &ExplorerControls::edited, this, &ExplorerWindow::update_page);
   connect(tabs_, &QTabWidget::currentChanged, this, [this] {
@@ -159,13 +164,30 @@ void ExplorerWindow::add_chart(Page page, const QString& title, const QString& t
 
 void ExplorerWindow::showEvent(QShowEvent* event) {
   QWidget::showEvent(event);
-  look_for_devices();
+  look_at_device();
   update_page();
 }
 
 void ExplorerWindow::resizeEvent(QResizeEvent* event) {
   QWidget::resizeEvent(event);
+  scale_text();
   align_maps();
+}
+
+// As the stage: what is readable at 1280 x 720 stays so from afar, where the window fills a larger screen.
+void ExplorerWindow::scale_text() {
+  const float scale = std::max(1.f, viz::unit_of(static_cast<float>(width()), static_cast<float>(height()), 1));
+  const float before = std::exchange(scale_, scale);
+  if (scale == before) return;
+  // Below the application's style sheet a font of this window would not reach what is in it.
+  const double points = QApplication::font().pointSizeF() * static_cast<double>(scale);
+  setStyleSheet(scale > 1 ? QString("* { font-size: %1pt; }").arg(points) : QString());
+  const int all = width(), controls = splitter_->sizes().front();  // 0: not laid out yet
+  const int wider = qRound(static_cast<float>(controls > 0 ? controls : kControls) * scale / before);
+  controls_->setMinimumWidth(qRound(kControls * scale));
+  splitter_->setSizes({wider, all - wider});
+  show_measuring();
+  update_page();  // tables fit their rows and columns
 }
 
 void ExplorerWindow::align_maps() {
@@ -173,43 +195,46 @@ void ExplorerWindow::align_maps() {
   QTimer::singleShot(0, this, [this] { map_->align(formula_map_->isVisible() ? formula_map_ : nullptr); });
 }
 
+void ExplorerWindow::take_gpus(const gpu::GpuStatus& status) {
+  gpus_ = status;
+  if (!status.devices.empty() && !std::exchange(listed_, true))
+    for (const gpu::GpuDevice& device : status.devices)
+      controls_->add_device(sheet_of_device({device.name, device.major, device.minor, device.limits.sms,
+                                             device.limits.shared_bytes_per_block, device.limits.shared_bytes_per_sm,
+                                             device.limits.l2_bytes, device.memory_bytes}));
+  looked_ = false;
+  if (isVisible()) look_at_device();
+}
+
 void ExplorerWindow::choose_device(int device) {
   if (std::exchange(measure_options_.device, device) == device || given_) return;
   on_.reset(), no_gpu_ = kLooking;
   looked_ = false;
-  if (isVisible()) look_for_devices();
+  if (isVisible()) look_at_device();
   show_measuring();
 }
 
-void ExplorerWindow::look_for_devices() {
+void ExplorerWindow::look_at_device() {
   struct Found {
-    gpu::GpuStatus status;
     std::optional<MeasuredOn> on;
     std::string missing;
   };
-  if (std::exchange(looked_, true)) return;
+  if (!gpus_ || given_ || std::exchange(looked_, true)) return;
   looking_.start(
-      [device = measure_options_.device](const std::stop_token&) {
-        Found found{gpu_status(), {}, {}};
+      [status = *gpus_, device = measure_options_.device](const std::stop_token&) {
+        Found found;
         try {
-          found.on = measured_on(device);
+          found.on = measured_on(status, device);
         } catch (const std::exception& missing) {
           found.missing = missing.what();
         }
         return found;
       },
       [this](const Found& found) {
-        if (!given_) {
-          on_ = found.on, no_gpu_ = found.missing;
-          measure_options_.cache = measured_cache();
-          show_measuring();
-        }
-        if (std::exchange(listed_, true)) return;
-        for (const gpu::GpuDevice& device : found.status.devices) {
-          controls_->add_device(sheet_of_device(
-              {device.name, device.major, device.minor, device.limits.sms, device.limits.shared_bytes_per_block,
-               device.limits.shared_bytes_per_sm, device.limits.l2_bytes, device.memory_bytes}));
-        }
+        if (given_) return;
+        on_ = found.on, no_gpu_ = found.missing;
+        if (measure_options_.cache.empty()) measure_options_.cache = measured_cache();
+        show_measuring();
       },
       [](const QString&) {});
 }
@@ -275,10 +300,9 @@ void ExplorerWindow::open_recipe(std::int64_t Br, std::int64_t Bc, Of of) {
 
 // ---- measuring
 
-void ExplorerWindow::measure_on(const MeasuredOn& on, const MeasureOptions& options) {
-  on_ = on, measure_options_ = options;
-  given_ = true;
-  no_gpu_.clear();
+void ExplorerWindow::measure_on(const std::optional<MeasuredOn>& on, const MeasureOptions& options) {
+  measure_options_ = options;
+  if (on) on_ = on, given_ = true, no_gpu_.clear();
   show_measuring();
 }
 
@@ -444,6 +468,7 @@ void ExplorerWindow::show_hardware() {
        ridge ? QString("%1 FLOP/byte").arg(*ridge, 0, 'f', 1) : "absent", "peak / bandwidth"});
   hardware_->resizeColumnToContents(0);
   hardware_->resizeColumnToContents(1);
+  hardware_->resizeRowsToContents();
 }
 
 }  // namespace flashscope::window

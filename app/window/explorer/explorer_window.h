@@ -7,6 +7,7 @@
 
 #include <QWidget>
 
+#include "app/gpu_child.h"
 #include "app/window/background.h"
 #include "app/window/explorer/explorer_pages.h"
 #include "app/window/explorer/map_view.h"
@@ -15,6 +16,7 @@
 #include "app/window/panel.h"
 
 class QLabel;
+class QSplitter;
 class QTableWidget;
 class QTabWidget;
 
@@ -29,9 +31,10 @@ class ExplorerWindow : public QWidget {
   explicit ExplorerWindow(QWidget* parent);
   void refresh(const Document& document);
   bool idle() const { return !work_.running() && !again_; }  // what is shown is what is asked for
-  void choose_device(int device);                            // the GPU that measures
-  // In place of the one that is found, for tests.
-  void measure_on(const MeasuredOn& on, const MeasureOptions& options);
+  void take_gpus(const gpu::GpuStatus& status);              // that were found
+  void choose_device(int device);                            // of them: the one that measures
+  // For tests: how, and, where one is given, on a GPU in place of the chosen one.
+  void measure_on(const std::optional<MeasuredOn>& on, const MeasureOptions& options);
 
   ExplorerControls* controls() { return controls_; }
   QTabWidget* tabs() { return tabs_; }
@@ -58,6 +61,7 @@ class ExplorerWindow : public QWidget {
   Page page() const;
   void go_to(Page page);
   void align_maps();
+  void scale_text();
   void explore(const Sweep& sweep);  // its problem, on the page that shows its points
   void start_measuring();
   void show_measuring();
@@ -68,7 +72,7 @@ class ExplorerWindow : public QWidget {
   enum class Of { formula, measured };
   void open_recipe(std::int64_t Br, std::int64_t Bc, Of of);
   void on_measuring();
-  void look_for_devices();
+  void look_at_device();
 
   ExplorerControls* controls_ = nullptr;
   QTabWidget* tabs_ = nullptr;
@@ -83,6 +87,7 @@ class ExplorerWindow : public QWidget {
   MeasureBar* bar_ = nullptr;
   Measuring measuring_;
   std::optional<MeasuredOn> on_;
+  QSplitter* splitter_ = nullptr;  // controls, pages
   static constexpr const char* kLooking = "looking for a GPU";
   std::string no_gpu_ = kLooking;  // why nothing can be measured
   MeasureOptions measure_options_;
@@ -90,6 +95,8 @@ class ExplorerWindow : public QWidget {
   std::vector<RunPointer> runs_;
   Sweep chosen_;
   Background work_, looking_;
+  std::optional<gpu::GpuStatus> gpus_;
+  float scale_ = 1;
   bool again_ = false, looked_ = false, listed_ = false, given_ = false;
   bool run_on_gpu_ = false;  // by the document
 };

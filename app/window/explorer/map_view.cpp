@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <QPainterPath>
 #include <algorithm>
 #include <cmath>
 
@@ -9,6 +10,7 @@
 #include "app/window/text.h"
 #include "app/window/theme.h"
 #include "engine/insight/measured_chart.h"
+#include "engine/insight/measured_words.h"
 
 namespace flashscope::window {
 namespace {
@@ -79,45 +81,70 @@ class MapView::Hatch : public QCPLayerable {
   const MapData& data_;
 };
 
-// A star at the best, a ring at the stepper's recipe: whole at the edge of the plot too.
+// A star at the best, a ring at the stepper's recipe, a square at the explored one where it is another: whole at the
+// edge of the plot too.
 class MapView::Marks : public QCPLayerable {
  public:
-  Marks(QCustomPlot* plot, const MapData& data, const std::optional<BlockSizes>& best)
-      : QCPLayerable(plot, "overlay"), data_(data), best_(best) {}
+  Marks(QCustomPlot* plot, const MapView& view)
+      : QCPLayerable(plot, "overlay"), view_(view), data_(view.data_), best_(view.best_) {}
 
  protected:
   void applyDefaultAntialiasingHint(QCPPainter* painter) const override { painter->setAntialiasing(true); }
   void draw(QCPPainter* painter) override {
+    const double unit = view_.unit();
+    const auto outlined = [&](const auto& shape) {
+      painter->setBrush(Qt::NoBrush);
+      for (const QPen& pen : {QPen(Qt::black, 5 * unit), QPen(Qt::white, 2.5 * unit)}) painter->setPen(pen), shape();
+    };
     if (data_.stepped()) {
       if (const auto at = place({data_.stepper.Br, data_.stepper.Bc})) {
-        painter->setBrush(Qt::NoBrush);
-        for (const QPen& pen : {QPen(Qt::black, 5), QPen(Qt::white, 2.5)}) {
-          painter->setPen(pen);
-          painter->drawEllipse(*at, 10, 10);
+        outlined([&] {
+          painter->drawEllipse(*at, 10 * unit, 10 * unit);
           for (const QPointF& out : {QPointF(1, 0), QPointF(-1, 0), QPointF(0, 1), QPointF(0, -1)})
-            painter->drawLine(*at + 10 * out, *at + 15 * out);
-        }
+            painter->drawLine(*at + 10 * unit * out, *at + 15 * unit * out);
+        });
+        draw_name(painter, *at, data_.same_blocks() ? "stepper, explored" : "stepper");
+      }
+    }
+    if (data_.recipe.algorithm != Algorithm::standard && !data_.same_blocks()) {
+      if (const auto at = place({data_.recipe.Br, data_.recipe.Bc})) {
+        outlined([&] { painter->drawRect(QRectF(at->x() - 8 * unit, at->y() - 8 * unit, 16 * unit, 16 * unit)); });
+        draw_name(painter, *at, "explored");
       }
     }
     if (!best_) return;
     if (const auto at = place(*best_)) {
       QPolygonF star;
       for (int n = 0; n < 10; ++n) {
-        const double angle = M_PI * n / 5, radius = n % 2 == 0 ? 9 : 4;
+        const double angle = M_PI * n / 5, radius = (n % 2 == 0 ? 9 : 4) * unit;
         star << *at + QPointF(radius * std::sin(angle), -radius * std::cos(angle));
       }
-      painter->setPen(QPen(Qt::black, 1.5));
+      painter->setPen(QPen(Qt::black, 1.5 * unit));
       painter->setBrush(Qt::white);
       painter->drawPolygon(star);
     }
   }
 
  private:
+  // Above the mark, or below it where there is no room, within the plot.
+  void draw_name(QCPPainter* painter, QPointF at, const QString& words) const {
+    const QRectF room = mParentPlot->axisRect()->rect();
+    const QFontMetricsF metrics(view_.font());
+    const double width = metrics.horizontalAdvance(words), away = 18 * view_.unit();
+    const double x =
+        std::clamp(at.x() - width / 2, room.left() + 3, std::max(room.left() + 3, room.right() - width - 3));
+    const bool below = at.y() - away - metrics.height() < room.top();
+    QPainterPath path;
+    path.addText(x, below ? at.y() + away + metrics.ascent() : at.y() - away - metrics.descent(), view_.font(), words);
+    painter->strokePath(path, QPen(Qt::black, 3 * view_.unit(), Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
+    painter->fillPath(path, Qt::white);
+  }
   std::optional<QPointF> place(const BlockSizes& blocks) const {
     const auto Br = static_cast<double>(blocks.Br), Bc = static_cast<double>(blocks.Bc);
     if (!mParentPlot->xAxis->range().contains(Bc) || !mParentPlot->yAxis->range().contains(Br)) return {};
     return QPointF(mParentPlot->xAxis->coordToPixel(Bc), mParentPlot->yAxis->coordToPixel(Br));
   }
+  const MapView& view_;
   const MapData& data_;
   const std::optional<BlockSizes>& best_;
 };
@@ -136,12 +163,15 @@ MapView::MapView(QWidget* parent) : PlotPanel(parent) {
   scale_->setMarginGroup(QCP::msBottom | QCP::msTop, margins);
   hatch_ = new Hatch(plot, data_);
   points_ = new MeasuredCells(plot);
-  marks_ = new Marks(plot, data_, best_);
+  marks_ = new Marks(plot, *this);
   connect(plot, &QCustomPlot::mousePress, this, [this](QMouseEvent* event) { pressed_ = event->pos(); });
   connect(plot, &QCustomPlot::mouseRelease, this, [this](QMouseEvent* event) {
-    if (event->button() != Qt::LeftButton || (event->pos() - pressed_).manhattanLength() > 3) return;
-    if (const auto cell = cell_at(event->pos())) emit chosen(cell->Br, cell->Bc);
+    if (event->button() == Qt::LeftButton && (event->pos() - pressed_).manhattanLength() <= 3) activate(event->pos());
   });
+}
+
+void MapView::activate(QPointF pixel) {
+  if (const auto cell = cell_at(pixel)) emit chosen(cell->Br, cell->Bc);
 }
 
 void MapView::show_map(MapData data) {
@@ -159,6 +189,7 @@ void MapView::redraw() {
   show_axes(block_axis("Bc, rows of K and V in a tile", data_.Bc), block_axis("Br, rows of Q in a tile", data_.Br));
   colour_map_->setVisible(!data_.gauge);
   best_.reset();
+  points_->set_unit(unit());
   points_->show_points(data_.gauge ? data_.points : std::vector<MeasuredPoint>(), data_.gauge.value_or(Gauge::l2_sm));
   data_.gauge ? redraw_points() : redraw_formula();
   plot()->legend->setVisible(false);
@@ -166,16 +197,19 @@ void MapView::redraw() {
   plot()->replot(QCustomPlot::rpQueuedReplot);
 }
 
-QString MapView::stepper_text() const {
-  const Recipe& stepper = data_.stepper;
-  if (!data_.stepped())
-    return QString("The stepper steps %1, which is not on this map.").arg(text(name(stepper.algorithm)));
+QString MapView::recipes_text() const {
   const auto within = [](const AxisRange& range, std::int64_t size) {
     return size >= range.first && size <= range.last;
   };
-  if (within(data_.Br, stepper.Br) && within(data_.Bc, stepper.Bc))
-    return QString("Ring: the stepper's recipe, %1 x %2.").arg(stepper.Br).arg(stepper.Bc);
-  return QString("The stepper's recipe, %1 x %2, is outside of this map.").arg(stepper.Br).arg(stepper.Bc);
+  const auto place = [&](const Recipe& recipe, const char* mark) {
+    return QString(within(data_.Br, recipe.Br) && within(data_.Bc, recipe.Bc) ? mark : "outside of this map");
+  };
+  const Recipe &stepper = data_.stepper, &explored = data_.recipe;
+  QString line = QString("stepper: %1 (%2)")
+                     .arg(recipe_text(stepper), data_.stepped() ? place(stepper, "ring") : "another order's map");
+  if (data_.same_blocks()) return line + "; explored, here and on the other pages: the same";
+  line += "; explored, here and on the other pages: " + recipe_text(explored);
+  return explored.algorithm == Algorithm::standard ? line : line + " (" + place(explored, "square") + ')';
 }
 
 QString MapView::limits_text() const {
@@ -204,6 +238,7 @@ void MapView::show_scale(const ChartAxis& measure, double low, double high) {
   QCPAxis* axis = scale_->axis();
   axis->setTickLabelColor(c.text), axis->setLabelColor(c.text), axis->setBasePen(QPen(c.dim));
   axis->setTickPen(QPen(c.dim)), axis->setTickLabelFont(font()), axis->setLabelFont(font());
+  scale_->setBarWidth(qRound(20 * unit()));
   if (data_.colours) low = data_.colours->first, high = data_.colours->second;
   const QCPRange range = low < high ? QCPRange(low, high) : QCPRange(low, measure.logarithmic ? low * 2 : low + 1);
   scale_->setDataRange(range);
@@ -252,9 +287,7 @@ void MapView::redraw_formula() {
       ++as_good;
       least_Br = std::min(least_Br, sizes(n).Br), most_Br = std::max(most_Br, sizes(n).Br);
     }
-    const QString amount = text(value_text(map.values[*least], measure)), rest = " " + stepper_text() +
-                                                                                 " A click opens a recipe in the "
-                                                                                 "stepper.";
+    const QString amount = text(value_text(map.values[*least], measure)), rest = " A click opens it in the stepper.";
     if (as_good == 1) {
       best_ = sizes(*least);
       notes << QString("Star: the least that fits here, %1 [formula] with Br %2, Bc %3.")
@@ -270,7 +303,7 @@ void MapView::redraw_formula() {
                    rest;
     }
   } else if (low == high) {
-    notes << QString("The same everywhere: %1 [formula]. %2").arg(text(value_text(low, measure)), stepper_text());
+    notes << QString("The same everywhere: %1 [formula].").arg(text(value_text(low, measure)));
   }
   const bool traffic = data_.selection.measure == Measure::elements || data_.selection.measure == Measure::bytes;
   if (traffic && data_.recipe.algorithm != Algorithm::standard) {
@@ -282,7 +315,7 @@ void MapView::redraw_formula() {
                         .arg(flash2 ? "Br" : "Bc"));
   }
   if (const QString limits = limits_text(); !limits.isEmpty()) notes << limits;
-  set_notes(notes);
+  set_notes(notes << recipes_text());
 }
 
 void MapView::redraw_points() {
@@ -325,25 +358,24 @@ void MapView::redraw_points() {
                            [&](const MeasuredPoint& point) { return value(point, gauge) == value(*best, gauge); })
            : 0;
   if (as_good > 1) {  // a star at one of them would say that it is better
-    notes << QString("The %1, %2 [%3], at %4 of them. %5")
+    notes << QString("The %1, %2 [%3], at %4 of them.")
                  .arg(less_is_better(gauge) ? "least" : "most", text(value_text(*value(*best, gauge), measure)),
                       text(origin(gauge)))
-                 .arg(as_good)
-                 .arg(stepper_text());
+                 .arg(as_good);
   } else if (best && low < high) {
     best_ = BlockSizes{best->recipe.Br, best->recipe.Bc};
-    notes << QString("Star: the %1, %2 [%3] with Br %4, Bc %5. %6")
+    notes << QString("Star: the %1, %2 [%3] with Br %4, Bc %5.")
                  .arg(less_is_better(gauge) ? "least" : "most", text(value_text(*value(*best, gauge), measure)),
                       text(origin(gauge)))
                  .arg(best->recipe.Br)
-                 .arg(best->recipe.Bc)
-                 .arg(stepper_text());
+                 .arg(best->recipe.Bc);
   }
-  if (gauge == Gauge::dram || gauge == Gauge::dram_read || gauge == Gauge::dram_written)
-    notes << "While K and V stay in the L2, DRAM moves each tensor once whatever Br and Bc: this map is flat, and "
-             "L2-SM is "
-             "not.";
-  set_notes(notes);
+  const bool dram = gauge == Gauge::dram || gauge == Gauge::dram_read || gauge == Gauge::dram_written;
+  const std::string flat = dram                         ? dram_text(data_.points, gauge, data_.l2_bytes)
+                           : gauge == Gauge::difference ? difference_text(data_.points)
+                                                        : std::string();
+  if (!flat.empty()) notes.prepend(text(flat));
+  set_notes(notes << recipes_text());
 }
 
 std::optional<std::pair<std::size_t, std::size_t>> MapView::index_at(QPointF pixel) const {
@@ -385,8 +417,9 @@ QString MapView::point_text(const MeasuredPoint& point) const {
     line += QString("%1: none, %2").arg(text(title(*data_.gauge)), text(point.gpu->not_measured));
   if (const auto moved = value(point, Gauge::l2_sm), formula = formula_bytes(point); moved && formula)
     line += QString("   L2-SM is %1 % of the formula's bytes").arg(100 * *moved / *formula, 0, 'f', 2);
-  return line + QString("   %1, %2 TFLOP/s, %3 registers")
-                    .arg(part(Gauge::seconds), part(Gauge::tflops), part(Gauge::registers));
+  return line + QString("   %1, %2 TFLOP/s   a thread [compiler]: %3 registers, %4 bytes spilled")
+                    .arg(part(Gauge::seconds), part(Gauge::tflops), part(Gauge::registers),
+                         grouped(point.gpu->spill_stores + point.gpu->spill_loads));
 }
 
 QString MapView::values_at(QPointF pixel) {
@@ -399,11 +432,12 @@ QString MapView::values_at(QPointF pixel) {
   Recipe recipe = data_.recipe;
   recipe.Br = data_.map.Br[at->first], recipe.Bc = data_.map.Bc[at->second];
   const double value = data_.map.at(at->first, at->second);
-  QString line = QString("Br %1, Bc %2: %3 %4 [formula]")
-                     .arg(recipe.Br)
-                     .arg(recipe.Bc)
-                     .arg(text(value_text(value, measure_axis(data_.selection))),
-                          measure_axis(data_.selection).unit == ChartUnit::number ? text(unit(data_.selection)) : "");
+  QString line =
+      QString("Br %1, Bc %2: %3 %4 [formula]")
+          .arg(recipe.Br)
+          .arg(recipe.Bc)
+          .arg(text(value_text(value, measure_axis(data_.selection))),
+               measure_axis(data_.selection).unit == ChartUnit::number ? text(flashscope::unit(data_.selection)) : "");
   if (!data_.device) return line;
   const std::string why = why_infeasible(data_.problem->shape, recipe, *data_.device);
   return why.empty() ? line : line + "   does not fit: " + text(why);
@@ -416,7 +450,7 @@ QString MapView::points_csv() const {
     const auto gauge = static_cast<Gauge>(n);
     std::string column(title(gauge));
     for (char& c : column) c = c == ' ' || c == ',' || c == '-' ? '_' : c;
-    table += fmt::format("# {}: {}; {}\n", column, unit(gauge), how(gauge));
+    table += fmt::format("# {}: {}; {}\n", column, flashscope::unit(gauge), how(gauge));
     head += ',' + column;
   }
   table += head + ",failed\n";
@@ -442,7 +476,7 @@ QString MapView::csv_text() const {
                   name(data_.recipe.algorithm), shape.Nq, shape.Nk, shape.d, shape.dv, shape.heads, name(shape.type),
                   conventions(data_.recipe, data_.problem->mask));
   if (data_.device) table += fmt::format("# fits: limits of the sheet {}\n", data_.device->name);
-  table += fmt::format("br,bc,{}{}\n", unit(data_.selection), data_.device ? ",fits" : "");
+  table += fmt::format("br,bc,{}{}\n", flashscope::unit(data_.selection), data_.device ? ",fits" : "");
   for (std::size_t row = 0; row < data_.map.Br.size(); ++row) {
     for (std::size_t col = 0; col < data_.map.Bc.size(); ++col) {
       table += fmt::format("{},{},{:.17g}", data_.map.Br[row], data_.map.Bc[col], data_.map.at(row, col));

@@ -1,6 +1,6 @@
 // The sweep map: Br up, Bc across, coloured by one measure of the formula, or by one figure of the points that a GPU
-// measured. Cells that a device cannot run, and points that failed, are hatched; the stepper's recipe and the best
-// value are marked; a click names a recipe.
+// measured. Cells that a device cannot run, and points that failed, are hatched; the stepper's recipe, the explored one
+// and the best value are marked; a click names a recipe.
 #pragma once
 
 #include "app/window/explorer/map_data.h"
@@ -27,6 +27,7 @@ class MapView : public PlotPanel {
 
  protected:
   QString values_at(QPointF pixel) override;
+  void activate(QPointF pixel) override;
   void show_all() override;
   void redraw() override;
 
@@ -36,7 +37,7 @@ class MapView : public PlotPanel {
   void redraw_formula();
   void redraw_points();
   void show_scale(const ChartAxis& measure, double low, double high);
-  QString stepper_text() const;  // where the stepper is, if that is not marked
+  QString recipes_text() const;  // which recipe is stepped, which explored, and how they are marked
   QString limits_text() const;   // what does not fit, and why
   QString problem_text() const;
   QString point_text(const MeasuredPoint& point) const;

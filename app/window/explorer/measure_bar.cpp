@@ -39,7 +39,6 @@ MeasureBar::MeasureBar(QWidget* parent) : QWidget(parent) {
   progress_ = new QProgressBar;
   progress_->setObjectName("measured");
   progress_->setFormat("%v of %m");
-  progress_->setMaximumWidth(140);
   row->addWidget(progress_);
   words_ = new QLabel;
   words_->setObjectName("measuring");
@@ -71,7 +70,9 @@ void MeasureBar::show_state(const Measuring& measuring, const QString& what, con
   const QString words = !measuring.failed().isEmpty() ? measuring.failed()
                         : idle || paused              ? why_not
                                                       : "the stage and steps on the GPU wait; Pause lets them go on";
-  words_->setText(words_->fontMetrics().elidedText(words, Qt::ElideRight, 320));
+  const int letters = words_->fontMetrics().averageCharWidth();
+  progress_->setMaximumWidth(20 * letters);
+  words_->setText(words_->fontMetrics().elidedText(words, Qt::ElideRight, 46 * letters));
   words_->setToolTip(words);
 }
 

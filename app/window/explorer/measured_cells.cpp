@@ -91,8 +91,8 @@ void MeasuredCells::draw(QCPPainter* painter) {
   for (const MeasuredPoint& point : points_) {
     if (!point.gpu) continue;
     painter->setBrush(Qt::white);
-    painter->setPen(QPen(Qt::black, 1));
-    painter->drawEllipse(place(point), 2, 2);
+    painter->setPen(QPen(Qt::black, unit_));
+    painter->drawEllipse(place(point), 2 * unit_, 2 * unit_);
   }
 }
 

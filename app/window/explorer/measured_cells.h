@@ -21,6 +21,7 @@ class MeasuredCells : public QCPLayerable {
 
   void show_points(std::vector<MeasuredPoint> points, Gauge gauge);
   void set_colours(const QCPRange& range, bool logarithmic);
+  void set_unit(double unit) { unit_ = unit; }  // how much larger than usual a dot is
   // The point that colours that place; null where there is none.
   const MeasuredPoint* at(QPointF pixel) const;
 
@@ -37,6 +38,7 @@ class MeasuredCells : public QCPLayerable {
   Gauge gauge_ = Gauge::l2_sm;
   QCPRange range_;
   bool logarithmic_ = false;
+  double unit_ = 1;
   QImage picture_;  // null: to be painted
   std::array<double, 4> shown_{};
   QSize room_;

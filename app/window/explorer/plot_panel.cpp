@@ -10,6 +10,7 @@
 #include <QSvgGenerator>
 #include <QToolButton>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "app/window/text.h"
 #include "app/window/theme.h"
@@ -58,7 +59,7 @@ PlotPanel::PlotPanel(QWidget* parent) : QWidget(parent) {
   plot_->setMinimumSize(240, 180);
   plot_->setInteractions(QCP::iRangeDrag | QCP::iRangeZoom);
   plot_->setMouseTracking(true);
-  plot_->axisRect()->setMinimumMargins(QMargins(15, 15, 24, 15));  // half of the last tick's text
+  plot_->setFocusPolicy(Qt::StrongFocus);
   plot_->installEventFilter(this);
   across_ = new QCPItemStraightLine(plot_);
   up_ = new QCPItemStraightLine(plot_);
@@ -67,7 +68,6 @@ PlotPanel::PlotPanel(QWidget* parent) : QWidget(parent) {
   values_ = new QLabel;
   values_->setObjectName("values");
   values_->setWordWrap(true);
-  values_->setMinimumHeight(values_->fontMetrics().height() + 2);
   notes_ = new QLabel;
   notes_->setObjectName("notes");
   notes_->setWordWrap(true);
@@ -103,6 +103,10 @@ void PlotPanel::set_notes(const QStringList& notes) { notes_->setText(notes.join
 
 bool PlotPanel::dark() const { return colours(palette()).dark; }
 
+double PlotPanel::unit() const {
+  return QFontInfo(font()).pointSizeF() / std::max(1.0, QFontInfo(QApplication::font()).pointSizeF());
+}
+
 void PlotPanel::show_axes(const ChartAxis& x, const ChartAxis& y) {
   for (const auto& [axis, what] : {std::pair(plot_->xAxis, &x), std::pair(plot_->yAxis, &y)}) {
     axis->setLabel(text(what->label));
@@ -115,6 +119,9 @@ void PlotPanel::show_axes(const ChartAxis& x, const ChartAxis& y) {
 void PlotPanel::apply_colours() {
   const Colours c = colours(palette());
   plot_->setBackground(QBrush(c.base));
+  values_->setMinimumHeight(values_->fontMetrics().height() + 2);
+  const int room = qRound(15 * unit()), right = qRound(24 * unit());  // half of the last tick's text
+  plot_->axisRect()->setMinimumMargins(QMargins(room, room, right, room));
   QColor faint = c.border;
   faint.setAlpha(140);
   for (QCPAxis* axis : {plot_->xAxis, plot_->yAxis}) {
@@ -131,34 +138,83 @@ void PlotPanel::apply_colours() {
   plot_->legend->setBorderPen(QPen(c.border));
   plot_->legend->setTextColor(c.text);
   plot_->legend->setFont(font());
+  plot_->legend->setIconSize(qRound(36 * unit()), qRound(16 * unit()));
   for (QCPItemStraightLine* line : {across_, up_}) line->setPen(QPen(c.dim, 0, Qt::DashLine));
 }
 
 void PlotPanel::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange && plot_) apply_colours(), redraw();
+  const bool drawn_anew = event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange;
+  if (drawn_anew && plot_) apply_colours(), redraw();
   QWidget::changeEvent(event);
 }
 
 bool PlotPanel::eventFilter(QObject* object, QEvent* event) {
   if (object != plot_) return QWidget::eventFilter(object, event);
-  if (event->type() == QEvent::MouseMove || event->type() == QEvent::Leave) {
-    const bool inside = event->type() == QEvent::MouseMove;
-    const QPointF at = inside ? static_cast<QMouseEvent*>(event)->position() : QPointF();
-    const QString found = inside && plot_->axisRect()->rect().contains(at.toPoint()) ? values_at(at) : QString();
-    values_->setText(found);
-    if (found.isEmpty() && !crosshair_) return false;
-    crosshair_ = !found.isEmpty();
-    across_->setVisible(crosshair_), up_->setVisible(crosshair_);
-    if (crosshair_) {
-      const double x = plot_->xAxis->pixelToCoord(at.x()), y = plot_->yAxis->pixelToCoord(at.y());
-      up_->point1->setCoords(x, plot_->yAxis->range().lower), up_->point2->setCoords(x, plot_->yAxis->range().upper);
-      across_->point1->setCoords(plot_->xAxis->range().lower, y);
-      across_->point2->setCoords(plot_->xAxis->range().upper, y);
-    }
-    plot_->replot(QCustomPlot::rpQueuedReplot);
+  if (event->type() == QEvent::MouseMove) point_at(static_cast<QMouseEvent*>(event)->position());
+  if (event->type() == QEvent::Leave) point_at({});
+  if (event->type() == QEvent::KeyPress) return press(*static_cast<QKeyEvent*>(event));
+  if (event->type() == QEvent::FocusIn && !pointed_) {  // by the keyboard: the crosshair says so
+    const Qt::FocusReason reason = static_cast<QFocusEvent*>(event)->reason();
+    if (reason == Qt::TabFocusReason || reason == Qt::BacktabFocusReason)
+      point_at(QPointF(plot_->axisRect()->rect().center()));
   }
   if (event->type() == QEvent::MouseButtonDblClick) show_all(), plot_->replot(QCustomPlot::rpQueuedReplot);
   return false;
+}
+
+void PlotPanel::point_at(std::optional<QPointF> place) {
+  const QString found = place && plot_->axisRect()->rect().contains(place->toPoint()) ? values_at(*place) : QString();
+  values_->setText(found);
+  if (found.isEmpty() && !pointed_) return;
+  pointed_ = found.isEmpty() ? std::nullopt : place;
+  across_->setVisible(pointed_.has_value()), up_->setVisible(pointed_.has_value());
+  if (pointed_) {
+    const double x = plot_->xAxis->pixelToCoord(pointed_->x()), y = plot_->yAxis->pixelToCoord(pointed_->y());
+    up_->point1->setCoords(x, plot_->yAxis->range().lower), up_->point2->setCoords(x, plot_->yAxis->range().upper);
+    across_->point1->setCoords(plot_->xAxis->range().lower, y);
+    across_->point2->setCoords(plot_->xAxis->range().upper, y);
+  }
+  plot_->replot(QCustomPlot::rpQueuedReplot);
+}
+
+bool PlotPanel::press(const QKeyEvent& event) {
+  constexpr double kZoom = 0.8;
+  const QRectF room = plot_->axisRect()->rect();
+  const QPointF from = pointed_.value_or(room.center());
+  const double step = event.modifiers() & Qt::ShiftModifier ? 1 : room.width() / 40;
+  const auto move = [&](double across, double down) {
+    const QPointF to = from + step * QPointF(across, down);
+    point_at(QPointF(std::clamp(to.x(), room.left() + 1, room.right() - 1),
+                     std::clamp(to.y(), room.top() + 1, room.bottom() - 1)));
+  };
+  const auto zoom = [&](double factor) {
+    for (QCPAxis* axis : {plot_->xAxis, plot_->yAxis})
+      axis->scaleRange(factor, axis->pixelToCoord(axis == plot_->xAxis ? from.x() : from.y()));
+    plot_->replot(QCustomPlot::rpQueuedReplot);
+  };
+  switch (event.key()) {
+    case Qt::Key_Left:
+      return move(-1, 0), true;
+    case Qt::Key_Right:
+      return move(1, 0), true;
+    case Qt::Key_Up:
+      return move(0, -1), true;
+    case Qt::Key_Down:
+      return move(0, 1), true;
+    case Qt::Key_Plus:
+    case Qt::Key_Equal:
+      return zoom(kZoom), true;
+    case Qt::Key_Minus:
+      return zoom(1 / kZoom), true;
+    case Qt::Key_Home:
+      return show_all(), plot_->replot(QCustomPlot::rpQueuedReplot), true;
+    case Qt::Key_Return:
+    case Qt::Key_Enter:
+      if (pointed_) activate(*pointed_);
+      return true;
+    default:
+      return false;
+  }
 }
 
 // Heading above and notes below the plot, as on the screen: a picture is read without the window.

@@ -1,10 +1,12 @@
-// A plot with what every plot of the explorer has: a heading, round ticks, the values under the pointer, zoom by wheel
-// and drag (a double click shows everything again), copy, and export as PNG, SVG or CSV.
+// A plot with what every plot of the explorer has: a heading, round ticks, the values under the pointer or where the
+// arrow keys lead (Shift: in small steps), zoom by wheel, drag, + and - (a double click or Home shows everything
+// again), copy, and export as PNG, SVG or CSV.
 #pragma once
 
 #include <qcustomplot.h>
 
 #include <QWidget>
+#include <optional>
 
 #include "engine/insight/chart.h"
 
@@ -47,14 +49,18 @@ class PlotPanel : public QWidget {
   void show_axes(const ChartAxis& x, const ChartAxis& y);
   void apply_colours();  // of the theme
   bool dark() const;
+  double unit() const;  // how much larger than usual the text is: lines and marks are drawn as much larger
   // The text for the pointer at a place of the plot; empty: nothing is there.
   virtual QString values_at(QPointF pixel) = 0;
-  virtual void show_all() = 0;  // the whole extent
-  virtual void redraw() = 0;    // after a change of theme
+  virtual void activate(QPointF) {}  // Enter on what the arrows point at
+  virtual void show_all() = 0;       // the whole extent
+  virtual void redraw() = 0;         // after a change of theme
   void changeEvent(QEvent* event) override;
   bool eventFilter(QObject* object, QEvent* event) override;
 
  private:
+  void point_at(std::optional<QPointF> place);  // of the pointer or the arrow keys; none: it has left
+  bool press(const QKeyEvent& event);
   void paint(QCPPainter* painter, const QPixmap* plot);  // null: the plot is drawn anew
   int words_height(const QLabel& label) const;
   QSize picture_size() const;
@@ -64,7 +70,7 @@ class PlotPanel : public QWidget {
   QLabel *heading_ = nullptr, *values_ = nullptr, *notes_ = nullptr;
   QCustomPlot* plot_ = nullptr;
   QCPItemStraightLine *across_ = nullptr, *up_ = nullptr;  // crosshair
-  bool crosshair_ = false;
+  std::optional<QPointF> pointed_;                         // there the crosshair is
 };
 
 }  // namespace flashscope::window

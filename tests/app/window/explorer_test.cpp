@@ -36,7 +36,7 @@ TEST_F(ExplorerTest, TheMapHoldsTheClosedFormsOfTheSteppersProblem) {
   }
   EXPECT_TRUE(map().stepped());
   EXPECT_EQ(map().stepper, document().recipe());
-  EXPECT_TRUE(notes().contains("Ring: the stepper's recipe, 128 x 64.")) << notes().toStdString();
+  EXPECT_TRUE(notes().contains("stepper: flash2, 128 x 64 (ring)")) << notes().toStdString();
   EXPECT_FALSE(explorer().formula_map()->isVisible());
 }
 
@@ -72,7 +72,7 @@ TEST_F(ExplorerTest, WhatIsChangedHereIsExploredAndTheStepperKeepsItsOwn) {
   choose("order", 1);
   EXPECT_EQ(map().recipe.algorithm, Algorithm::flash1);
   EXPECT_FALSE(map().stepped());  // it steps flash2
-  EXPECT_TRUE(notes().contains("The stepper steps flash2")) << notes().toStdString();
+  EXPECT_TRUE(notes().contains("stepper: flash2, 128 x 64 (another order's map)")) << notes().toStdString();
   EXPECT_EQ(document().recipe(), recipe);
   EXPECT_EQ(document().problem()->shape().Nq, 1024);
   control<QSlider>("N slider")->setValue(8 * 13);

@@ -1,9 +1,11 @@
 // A sweep that is being measured beside everything else that the window does.
 #include <QAbstractButton>
+#include <QFile>
 #include <QMessageBox>
 #include <chrono>
 #include <thread>
 
+#include "engine/error.h"
 #include "tests/app/window/explorer_harness.h"
 
 namespace flashscope::window {
@@ -157,6 +159,54 @@ TEST_F(MeasuringTest, AClickOpensTheRecipeThatWasMeasured) {
   EXPECT_EQ(document().recipe(), asked.recipe);
   EXPECT_EQ(document().problem()->mask.causal, Causal::top_left);
   EXPECT_TRUE(window_->message().contains("flash2, Br 32, Bc 64")) << window_->message().toStdString();
+}
+
+TEST_F(MeasuringTest, TheGpuThatIsChosenMeasures) {
+  ASSERT_TRUE(wait_until([this] { return window_->gpus_known(); }));
+  gpu::GpuStatus two;
+  for (const char* name : {"NVIDIA A100 80GB PCIe", "NVIDIA H200"}) {
+    gpu::GpuDevice& device = two.devices.emplace_back();
+    device.index = static_cast<int>(two.devices.size()) - 1, device.name = name, device.architecture = "sm_80";
+    device.driver_version = 13000, device.limits.l2_bytes = (40 + 20 * device.index) << 20;
+  }
+  try {
+    measured_on(two, 0);
+  } catch (const gpu::Missing& missing) {
+    GTEST_SKIP() << missing.what();  // NVRTC
+  }
+  EXPECT_THROW(measured_on(two, 2), InputError);
+  const QString starts = folder_.filePath("starts");
+  setenv("FLASHSCOPE_TEST_STARTS", starts.toUtf8(), 1);
+  MeasureOptions options;
+  options.program = FLASHSCOPE_TEST_CHILD;
+  options.cache = folder_.filePath("cache").toStdString();
+  explorer().measure_on({}, options);
+  explorer().take_gpus(two);
+  open();
+  type("N", "512");
+  choose("type", 3);
+  const auto measures_on = [&](int index, const std::string& device) {
+    explorer().choose_device(index);  // as the menu does
+    ASSERT_TRUE(wait_until([&] { return button("measure")->isEnabled(); }))
+        << button("measure")->toolTip().toStdString();
+    button("measure")->click();
+    ASSERT_EQ(explorer().measuring().state(), Measuring::State::running);
+    EXPECT_EQ(explorer().measuring().sweep()->on.device, device);
+    ASSERT_TRUE(has_points(1));
+    button("cancel")->click();
+    ASSERT_TRUE(wait_until([this] { return !document().gpu_held(); }));
+  };
+  measures_on(1, "NVIDIA H200");
+  EXPECT_EQ(explorer().measuring().sweep()->on.l2_bytes, 60 << 20);
+  measures_on(0, "NVIDIA A100 80GB PCIe");
+  EXPECT_EQ(explorer().controls()->state().device->name, "NVIDIA A100 80GB PCIe");  // its limits, on the map
+  unsetenv("FLASHSCOPE_TEST_STARTS");
+  QFile file(starts);
+  ASSERT_TRUE(file.open(QIODevice::ReadOnly));
+  QStringList devices;  // that the processes were told to measure on
+  for (const QString& line : QString::fromUtf8(file.readAll()).split('\n', Qt::SkipEmptyParts))
+    if (const QString device = line.section(' ', 1); devices.isEmpty() || devices.last() != device) devices << device;
+  EXPECT_EQ(devices.join(", "), "1, 0");
 }
 
 TEST_F(MeasuringTest, TheSheetIsThatOfTheDeviceThatMeasured) {
