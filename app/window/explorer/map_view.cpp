@@ -103,13 +103,13 @@ class MapView::Marks : public QCPLayerable {
           for (const QPointF& out : {QPointF(1, 0), QPointF(-1, 0), QPointF(0, 1), QPointF(0, -1)})
             painter->drawLine(*at + 10 * unit * out, *at + 15 * unit * out);
         });
-        draw_name(painter, *at, data_.same_blocks() ? "stepper, explored" : "stepper");
+        draw_name(painter, *at, data_.same_blocks() ? "stepper, explored" : "stepper", false);
       }
     }
     if (data_.recipe.algorithm != Algorithm::standard && !data_.same_blocks()) {
       if (const auto at = place({data_.recipe.Br, data_.recipe.Bc})) {
         outlined([&] { painter->drawRect(QRectF(at->x() - 8 * unit, at->y() - 8 * unit, 16 * unit, 16 * unit)); });
-        draw_name(painter, *at, "explored");
+        draw_name(painter, *at, "explored", true);
       }
     }
     if (!best_) return;
@@ -126,14 +126,15 @@ class MapView::Marks : public QCPLayerable {
   }
 
  private:
-  // Above the mark, or below it where there is no room, within the plot.
-  void draw_name(QCPPainter* painter, QPointF at, const QString& words) const {
+  // Above or below the mark, on the other side where there is no room; the two names do not meet.
+  void draw_name(QCPPainter* painter, QPointF at, const QString& words, bool below) const {
     const QRectF room = mParentPlot->axisRect()->rect();
     const QFontMetricsF metrics(view_.font());
     const double width = metrics.horizontalAdvance(words), away = 18 * view_.unit();
     const double x =
         std::clamp(at.x() - width / 2, room.left() + 3, std::max(room.left() + 3, room.right() - width - 3));
-    const bool below = at.y() - away - metrics.height() < room.top();
+    if (below ? at.y() + away + metrics.height() > room.bottom() : at.y() - away - metrics.height() < room.top())
+      below = !below;
     QPainterPath path;
     path.addText(x, below ? at.y() + away + metrics.ascent() : at.y() - away - metrics.descent(), view_.font(), words);
     painter->strokePath(path, QPen(Qt::black, 3 * view_.unit(), Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
