@@ -50,7 +50,7 @@ PreparePoint open_points(const MeasureOptions& options) {
       if (Br == 48) throw InputError("run on the GPU", "300 registers a thread", "255 at most");
       if (Br == 160) throw gpu::Missing("cuBLAS is missing: install it");
       if (Br == 80) throw gpu::GpuError("cudaLaunchKernel: an illegal memory access was encountered");
-      if (Br == 96) raise(SIGSEGV);
+      if (Br == 96) std::signal(SIGSEGV, SIG_DFL), raise(SIGSEGV);  // no sanitizer's handler
       while (Br == 144) std::this_thread::sleep_for(std::chrono::seconds(1));
       MeasuredPoint point = measured_point(asked);
       if (asked.recipe.Bc == 208) point.gpu->measured.reset(), point.gpu->not_measured = "no permission: run as root";
