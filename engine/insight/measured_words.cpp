@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/attention/ledger.h"
+#include "engine/digits.h"
 #include "engine/insight/chart.h"
-#include "engine/insight/digits.h"
 
 namespace flashscope {
 namespace {

@@ -23,7 +23,7 @@ namespace flashscope::window {
 namespace {
 
 constexpr const char* kMeasuredAdvice = "measured";
-constexpr int kControls = 300;  // pixels wide at least
+constexpr int kControls = 320;  // pixels wide, so that no box is cut
 
 QTableWidget* make_table(const QStringList& columns, const char* object_name) {
   auto* table = new QTableWidget(0, static_cast<int>(columns.size()));
@@ -141,7 +141,8 @@ ExplorerWindow::ExplorerWindow(QWidget* parent)
   splitter_->setStretchFactor(1, 1);
   splitter_->setCollapsible(1, false);
   controls_->setMinimumWidth(kControls);
-  splitter_->setSizes({kControls + 20, 900});
+  right->setMinimumWidth(2 * kControls);  // whatever page is open: the tabs stay where they are
+  splitter_->setSizes({kControls, 900});
   auto* layout = new QVBoxLayout(this);
   layout->addWidget(message_);
   layout->addWidget(splitter_, 1);

@@ -165,6 +165,7 @@ MapView::MapView(QWidget* parent) : PlotPanel(parent) {
   hatch_ = new Hatch(plot, data_);
   points_ = new MeasuredCells(plot);
   marks_ = new Marks(plot, *this);
+  plot->axisRect()->setVisible(false), scale_->setVisible(false);  // until there are numbers
   connect(plot, &QCustomPlot::mousePress, this, [this](QMouseEvent* event) { pressed_ = event->pos(); });
   connect(plot, &QCustomPlot::mouseRelease, this, [this](QMouseEvent* event) {
     if (event->button() == Qt::LeftButton && (event->pos() - pressed_).manhattanLength() <= 3) activate(event->pos());
@@ -188,6 +189,7 @@ void MapView::show_all() {
 void MapView::redraw() {
   if (!data_.problem) return;
   show_axes(block_axis("Bc, rows of K and V in a tile", data_.Bc), block_axis("Br, rows of Q in a tile", data_.Br));
+  plot()->axisRect()->setVisible(true), scale_->setVisible(true);
   colour_map_->setVisible(!data_.gauge);
   best_.reset();
   points_->set_unit(unit());
@@ -297,7 +299,7 @@ void MapView::redraw_formula() {
                        .arg(best_->Bc) +
                    rest;
     } else {  // a star at one of them would say that it is better
-      notes << QString("The least that fits here, %1 [formula], at %2 cells, with Br %3.")
+      notes << QString("The least that fits here, %1 [formula], at %2 of the cells that are drawn, with Br %3.")
                        .arg(amount, grouped(static_cast<std::int64_t>(as_good)),
                             least_Br == most_Br ? grouped(least_Br)
                                                 : QString("%1 to %2").arg(grouped(least_Br), grouped(most_Br))) +

@@ -327,7 +327,7 @@ TEST_F(ProblemFile, NanAndInfInAFloatMaskAreWarnedOf) {
   causal.assign(16, 0);
   causal[3] = kInff;
   arrays["mask"] = floats_npy("(4, 4)", causal);
-  EXPECT_THAT(load(arrays).warnings, Contains(HasSubstr("mask: 1 cells are +inf")));
+  EXPECT_THAT(load(arrays).warnings, Contains(HasSubstr("mask: 1 cell is +inf")));
   causal[3] = 1;
   arrays["mask"] = floats_npy("(4, 4)", causal);
   EXPECT_THAT(load(arrays).warnings, Contains(HasSubstr("mask: a float mask of only 0 and 1")));
