@@ -294,7 +294,8 @@ void draw_bottom_lines(Painter& p, const SceneContext& c, const Rect& first, con
         {fmt::format("{} of {} hold NaN in m or l", nan_rows, counted(s.rows, "row")), counted(nan_rows, "NaN row")});
   else if (rescaled > 0)
     p.text(first, p.label(p.colours.amber),
-           {fmt::format("{} of {} met a larger score in this tile and are rescaled", rescaled, counted(s.rows, "row")),
+           {fmt::format("{} of {} met a larger score in this tile and {} rescaled", rescaled, counted(s.rows, "row"),
+                        s.rows == 1 ? "is" : "are"),
             fmt::format("{} of {} rescaled in this tile", rescaled, counted(s.rows, "row")),
             fmt::format("{} rescaled", rescaled)});
   else if (s.j >= 0 && s.step && c.data.schedule->recipe().algorithm != Algorithm::standard)
