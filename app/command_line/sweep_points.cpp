@@ -81,6 +81,23 @@ void add_measured(std::vector<Column>& list) {
                   }});
 }
 
+// What `fits` compares with what.
+std::string fits_text(const HardwareSheet& device) {
+  std::string text;
+  const auto add = [&](Quantity quantity, const char* what) {
+    if (const auto most = device.value(quantity))
+      text += fmt::format("{}{} with {}", text.empty() ? ": " : ", ", what, grouped(std::llround(*most)));
+  };
+  add(Quantity::shared_per_block, "shared_bytes");
+  add(Quantity::threads_per_block, "threads a block");
+  return "limits of the sheet " + device.name + text;
+}
+
+// S and O beyond the registers, by formula: where the compiler has not said what it did.
+std::string warning(const SweptPoint& point, const HardwareSheet& device) {
+  return point.measured && point.measured->gpu ? "" : why_spills(point.problem->shape, point.recipe, device);
+}
+
 std::vector<Column> columns(const Swept& swept) {
   std::vector<Column> list;
   const bool measured = swept.measured.has_value();
@@ -110,7 +127,7 @@ std::vector<Column> columns(const Swept& swept) {
                   !measured});
   number("bytes", "counted: kernel units", [](const SweptPoint& p) { return p.moved.bytes.total().total(); });
   number(
-      "sram_bytes", "formula: one thread block's tiles, state and scores",
+      "sram_bytes", "formula: one thread block's tiles, state and scores, in shared memory and registers",
       [](const SweptPoint& p) { return on_chip(p.problem->shape, p.recipe).total(); }, !measured);
   number(
       "masked_flops", "formula: matmul FLOPs on masked scores", [](const SweptPoint& p) { return p.cost.masked_flops; },
@@ -123,14 +140,31 @@ std::vector<Column> columns(const Swept& swept) {
   number("blocks", "formula: thread blocks launched", [](const SweptPoint& p) { return p.cost.blocks; });
   if (swept.device) {
     const HardwareSheet* device = swept.device;
+    list.push_back({"floor_us",
+                    "formula and sheet: Q, K, V, O once / DRAM bandwidth, or the visible scores' FLOPs / peak, the "
+                    "larger: no kernel "
+                    "takes less from cold caches (a floor, not a prediction)",
+                    [device](const SweptPoint& p) {
+                      const auto floor = time_floor(*p.problem, *device);
+                      return floor ? fmt::format("{:.6g}", floor->seconds * 1e6) : std::string("none");
+                    }});
     list.push_back(
-        {"floor_us", "bytes / bandwidth of the sheet: a floor, not a prediction", [device](const SweptPoint& p) {
-           const auto seconds = floor_seconds(*device, static_cast<double>(p.moved.bytes.total().total()));
+        {"no_l2_hit_us",
+         "counted bytes / DRAM bandwidth of the sheet: if nothing hit in the L2; no floor, for the L2 serves "
+         "tiles that are read again",
+         [device](const SweptPoint& p) {
+           const auto seconds = dram_seconds(*device, static_cast<double>(p.moved.bytes.total().total()));
            return seconds ? fmt::format("{:.6g}", *seconds * 1e6) : std::string("none");
          }});
-    list.push_back({"fits", "limits of the sheet " + device->name, [device](const SweptPoint& p) {
+    list.push_back(
+        {"shared_bytes",
+         "formula: one thread block's shared memory, without what flash2 keeps in registers; with its threads "
+         "what fits compares",
+         [](const SweptPoint& p) { return std::to_string(block_demand(p.problem->shape, p.recipe).shared_bytes); }});
+    list.push_back({"fits", fits_text(*device), [device](const SweptPoint& p) {
                       const std::string why = why_infeasible(p.problem->shape, p.recipe, *device);
-                      return why.empty() ? std::string("yes") : "no: " + why;
+                      const std::string spills = warning(p, *device);
+                      return !why.empty() ? "no: " + why : spills.empty() ? "yes" : "yes, but " + spills;
                     }});
   }
   if (measured) add_measured(list);
@@ -189,11 +223,19 @@ Json point_json(const Swept& swept, const SweptPoint& point) {
   object["thread_blocks"] = blocks_json(problem.shape, point.recipe, swept.device);
   if (swept.device) {
     const std::string why = why_infeasible(problem.shape, point.recipe, *swept.device);
-    const auto floor = floor_seconds(*swept.device, static_cast<double>(point.moved.bytes.total().total()));
+    const std::string spills = warning(point, *swept.device);
+    const auto shared = swept.device->value(Quantity::shared_per_block);
+    const auto floor = time_floor(problem, *swept.device);
+    const auto unhit = dram_seconds(*swept.device, static_cast<double>(point.moved.bytes.total().total()));
     object["sheet"] = {{"name", swept.device->name},
                        {"fits", why.empty()},
                        {"reason", why.empty() ? Json() : Json(why)},
-                       {"floor_seconds", floor ? Json(*floor) : Json()}};
+                       {"warning", spills.empty() ? Json() : Json(spills)},
+                       {"shared_bytes", block_demand(problem.shape, point.recipe).shared_bytes},
+                       {"shared_bytes_limit", shared ? Json(std::llround(*shared)) : Json()},
+                       {"floor_seconds", floor ? Json(floor->seconds) : Json()},
+                       {"floor_by", floor ? Json(floor->by_peak ? "peak" : "bandwidth") : Json()},
+                       {"no_l2_hit_seconds", unhit ? Json(*unhit) : Json()}};
   }
   if (swept.measured) object["measured"] = point.measured ? json_of(*point.measured) : Json();
   return object;

@@ -406,8 +406,8 @@ Chart footprint_chart(const CurveProblem& problem, const HardwareSheet* sheet) {
   const auto bandwidth = sheet ? sheet->value(Quantity::bandwidth) : std::nullopt;
   if (bandwidth)
     chart.notes.push_back(fmt::format(
-        "At {}'s {:.4g} TB/s [sheet] the minimum takes at least {:.4g} ms, standard attention's traffic {:.3g} ms: a "
-        "floor, not a prediction.",
+        "At {}'s {:.4g} TB/s [sheet] the minimum takes at least {:.4g} ms; standard attention's traffic, where S and P "
+        "do not stay in the L2, {:.3g} ms: a floor, not a prediction.",
         sheet->name, *bandwidth / 1e12, 1e3 * static_cast<double>(least.bytes.total()) / *bandwidth,
         1e3 * standard / *bandwidth));
   return chart;
@@ -444,7 +444,12 @@ Chart roofline(const HardwareSheet& sheet, const CurveProblem& problem, const st
         fmt::format("{} has no figure for its {} or its bandwidth.", sheet.name, name(peak_quantity(type))));
     return chart;
   }
-  double low = kSoftmaxFlopPerByte / 4, high = *ridge * 16;
+  const SweepProblem whole = sweep_problem(problem.shape, structural(problem.mask));
+  const TimeFloor floor = *time_floor(whole, sheet);  // its peak and bandwidth are there
+  const double floor_flops = least_flops(whole);
+  const double floor_intensity = floor_flops / static_cast<double>(minimum(problem.shape).bytes.total());
+  double low = std::min(kSoftmaxFlopPerByte / 4, floor_intensity / 2),
+         high = std::max(*ridge * 16, floor_intensity * 2);
   for (const RooflinePoint& point : points) {
     if (point.bytes > 0)
       low = std::min(low, point.flops / point.bytes / 2), high = std::max(high, point.flops / point.bytes * 2);
@@ -463,12 +468,13 @@ Chart roofline(const HardwareSheet& sheet, const CurveProblem& problem, const st
                           {softmax / kTera},
                           {},
                           0});
+  const ChartAxis time{.label = {}, .unit = ChartUnit::seconds, .categories = {}};
   for (const RooflinePoint& point : points) {
     if (!(point.bytes > 0)) continue;
     const double intensity = point.flops / point.bytes;
     const double reached = point.seconds ? point.flops / *point.seconds : *attainable(sheet, type, intensity);
     chart.series.push_back({point.name,
-                            point.seconds ? point.origin : point.origin + ", at the bound",
+                            point.seconds ? point.origin : point.origin + ", if nothing hit in the L2",
                             SeriesStyle::points,
                             rule_colour(point.algorithm),
                             {intensity},
@@ -476,11 +482,23 @@ Chart roofline(const HardwareSheet& sheet, const CurveProblem& problem, const st
                             {},
                             point.shape});
     if (!point.seconds)
-      chart.notes.push_back(
-          fmt::format("{}: {:.4g} FLOP/byte, at least {} for {} (a floor, not a prediction).", point.name, intensity,
-                      value_text(point.flops / reached, {.label = {}, .unit = ChartUnit::seconds, .categories = {}}),
-                      amount_text(point.bytes, Units::kernel)));
+      chart.notes.push_back(fmt::format("{}: {:.4g} FLOP/byte, {} if nothing of its {} hit in the L2.", point.name,
+                                        intensity, value_text(point.flops / reached, time),
+                                        amount_text(point.bytes, Units::kernel)));
   }
+  if (!chart.notes.empty())
+    chart.notes.back() += " That is no floor: the L2 serves tiles that are read again, and measured times may be less.";
+  chart.series.push_back({"the floor: Q, K, V, O once",
+                          "formula, at the roof",
+                          SeriesStyle::points,
+                          5,
+                          {floor_intensity},
+                          {floor_flops / floor.seconds / kTera},
+                          {},
+                          0});
+  chart.notes.push_back(fmt::format(
+      "No kernel takes less than {} from cold caches: {} (a floor, not a prediction).", value_text(floor.seconds, time),
+      floor.by_peak ? "the matrix products of the visible scores at the peak" : "Q, K, V, O once at DRAM's bandwidth"));
   chart.marks.push_back({true, *ridge, fmt::format("balance {:.0f} FLOP/byte", *ridge)});
   if (std::any_of(points.begin(), points.end(), [](const RooflinePoint& point) { return point.seconds.has_value(); }))
     chart.notes.push_back(

@@ -74,11 +74,12 @@ Chart footprint_chart(const CurveProblem& problem, const HardwareSheet* sheet = 
 struct RooflinePoint {
   std::string name, origin;  // origin of the bytes: "formula", "counted", "measured"
   double flops = 0, bytes = 0;
-  std::optional<double> seconds;  // measured; unset: drawn at the bound, which is a floor of the time
+  std::optional<double> seconds;  // measured; unset: drawn at the roof, where it is if nothing hits in the L2
   Algorithm algorithm = Algorithm::flash2;
   int shape = 0;  // of the mark: what bytes these are
 };
 RooflinePoint roofline_point(const CurveProblem& problem, Algorithm algorithm, BlockRule rule = BlockRule::paper);
+// With the floor of any kernel on the problem (time_floor), which has no tiles to read again.
 Chart roofline(const HardwareSheet& sheet, const CurveProblem& problem, const std::vector<RooflinePoint>& points);
 
 }  // namespace flashscope

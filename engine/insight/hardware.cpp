@@ -337,9 +337,17 @@ std::optional<double> attainable(const HardwareSheet& sheet, DType type, double 
   return peak && bytes ? std::optional(std::min(*peak, flop_per_byte * *bytes)) : std::nullopt;
 }
 
-std::optional<double> floor_seconds(const HardwareSheet& sheet, double bytes) {
+std::optional<double> dram_seconds(const HardwareSheet& sheet, double bytes) {
   const std::optional<double> per_second = sheet.value(bandwidth);
   return per_second ? std::optional(bytes / *per_second) : std::nullopt;
+}
+
+std::optional<TimeFloor> time_floor(const HardwareSheet& sheet, DType type, double least_bytes, double flops) {
+  const std::optional<double> moved = dram_seconds(sheet, least_bytes), peak = sheet.value(peak_quantity(type));
+  if (!peak) return moved ? std::optional(TimeFloor{*moved, false}) : std::nullopt;
+  const double computed = flops / *peak;
+  if (moved && *moved > computed) return TimeFloor{*moved, false};
+  return TimeFloor{computed, true};
 }
 
 }  // namespace flashscope

@@ -81,8 +81,16 @@ Quantity peak_quantity(DType type);
 std::optional<double> balance(const HardwareSheet& sheet, DType type);
 // min(peak, intensity x bandwidth), FLOP/s: an upper bound.
 std::optional<double> attainable(const HardwareSheet& sheet, DType type, double flop_per_byte);
-// bytes / bandwidth: a floor of the time in seconds, not a prediction.
-std::optional<double> floor_seconds(const HardwareSheet& sheet, double bytes);
+// bytes / bandwidth, in seconds: what they take where none of them hits in the L2. Of a tiled kernel's traffic that is
+// no floor: most of it is tiles read again, which the L2 serves.
+std::optional<double> dram_seconds(const HardwareSheet& sheet, double bytes);
+// No kernel takes less from cold caches, and none is promised as little: the bytes that must cross the DRAM boundary
+// over its bandwidth, or the FLOPs over the type's peak, whichever is larger. Unset where the sheet has neither.
+struct TimeFloor {
+  double seconds = 0;
+  bool by_peak = false;  // else by bandwidth
+};
+std::optional<TimeFloor> time_floor(const HardwareSheet& sheet, DType type, double least_bytes, double flops);
 
 // Softmax by itself on an N x N matrix of 2-byte scores: 5 FLOP an element (subtract the maximum, exponential, sum,
 // divide; an assumption), 2 bytes read and 2 written.

@@ -8,11 +8,13 @@
 #include <thread>
 
 #include "engine/error.h"
+#include "engine/digits.h"
 
 namespace flashscope {
 namespace {
 
 constexpr std::int64_t kRowsOfWarp = 16, kThreadsOfWarp = 32;
+constexpr std::int64_t kRegistersOfThread = 255;  // CUDA C++ Programming Guide, all compute capabilities here
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -68,6 +70,15 @@ SweepPoint sweep_point(const SweepProblem& problem, const Recipe& recipe, const 
   return point;
 }
 
+double least_flops(const SweepProblem& problem) {
+  return static_cast<double>(2 * (problem.shape.d + problem.shape.dv)) * static_cast<double>(problem.visible);
+}
+
+std::optional<TimeFloor> time_floor(const SweepProblem& problem, const HardwareSheet& device) {
+  return time_floor(device, problem.shape.type, static_cast<double>(minimum(problem.shape).bytes.total()),
+                    least_flops(problem));
+}
+
 std::int64_t thread_blocks(const Shape& shape, const Recipe& recipe) {
   switch (recipe.algorithm) {
     case Algorithm::standard:
@@ -113,6 +124,26 @@ std::string why_infeasible(const Shape& shape, const Recipe& recipe, const Hardw
       return fmt::format("{} threads a block (a warp for {} rows), {} has {:.0f}", demand.threads, kRowsOfWarp,
                          device.name, *device.value(Quantity::threads_per_block));
   }
+  return {};
+}
+
+std::int64_t accumulator_registers(const Shape& shape, const Recipe& recipe) {
+  if (recipe.algorithm != Algorithm::flash2) return 0;
+  const std::int64_t words = shape.type == DType::float64 ? 2 : 1;
+  return ceil_div(recipe.Br, kRowsOfWarp) * kRowsOfWarp * (recipe.Bc + shape.dv) * words;
+}
+
+std::string why_spills(const Shape& shape, const Recipe& recipe, const HardwareSheet& device) {
+  const std::int64_t all = accumulator_registers(shape, recipe);
+  if (all == 0) return {};
+  const std::int64_t of_thread = all / block_demand(shape, recipe).threads;
+  const std::optional<double> of_sm = device.value(Quantity::registers_per_sm);
+  if (of_sm && static_cast<double>(all) >= *of_sm)
+    return fmt::format("S and O take {} registers a block, an SM of {} has {} [formula]: they would spill",
+                       grouped(all), device.name, grouped(static_cast<std::int64_t>(*of_sm)));
+  if (of_thread >= kRegistersOfThread)
+    return fmt::format("S and O take {} registers a thread, which has {} [formula]: they would spill", of_thread,
+                       kRegistersOfThread);
   return {};
 }
 

@@ -41,6 +41,10 @@ SweepPoint sweep_point(const SweepProblem& problem, const Recipe& recipe);
 // The same from what was counted, where there is no closed form.
 SweepPoint sweep_point(const SweepProblem& problem, const Recipe& recipe, const ClosedForm& moved);
 
+// The floor of any kernel's time: Q, K, V, O once (`minimum`), and the matrix products of the visible scores.
+double least_flops(const SweepProblem& problem);
+std::optional<TimeFloor> time_floor(const SweepProblem& problem, const HardwareSheet& device);
+
 // Thread blocks that a GPU's kernel launches: flash2 a head and row block each, flash1 a head each; of a standard run
 // those of its softmax, a row each.
 std::int64_t thread_blocks(const Shape& shape, const Recipe& recipe);
@@ -55,6 +59,12 @@ enum class Limit : std::uint8_t { none, shared_memory, threads };
 Limit limit_broken(const Shape& shape, const Recipe& recipe, const HardwareSheet& device);
 // The reason in words; empty where it fits.
 std::string why_infeasible(const Shape& shape, const Recipe& recipe, const HardwareSheet& device);
+
+// 32-bit registers that S and O of a flash2 block take, by the model of block_demand: 16 (Bc + dv) of each warp.
+std::int64_t accumulator_registers(const Shape& shape, const Recipe& recipe);  // 0 for the other algorithms
+// No limit but a warning, for only a compiled kernel's registers are known: where S and O leave no register of a thread
+// (255) or of an SM (the sheet's) to anything else, they spill, which is traffic that no formula counts. Else empty.
+std::string why_spills(const Shape& shape, const Recipe& recipe, const HardwareSheet& device);
 
 // ---- the plane
 

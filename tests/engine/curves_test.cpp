@@ -195,9 +195,14 @@ TEST(Curves, roofline_of_a_sheet) {
   expect_drawable(chart);
   EXPECT_DOUBLE_EQ(chart.marks.at(0).at, 989.5e12 / 3.35e12);
   EXPECT_DOUBLE_EQ(series(chart, "standard").x.at(0), 34359738368.0 / 545259520.0);
-  EXPECT_EQ(series(chart, "standard").origin, "formula, at the bound");
-  EXPECT_THAT(chart.notes.at(0), HasSubstr("162.8 us"));
-  EXPECT_THAT(chart.notes.at(0), HasSubstr("a floor, not a prediction"));
+  EXPECT_EQ(series(chart, "standard").origin, "formula, if nothing hit in the L2");
+  EXPECT_THAT(chart.notes.at(0), HasSubstr("162.8 us if nothing of its 520 MiB"));
+  EXPECT_THAT(chart.notes.at(0), HasSubstr("no floor"));
+  const ChartSeries& floor = series(chart, "the floor: Q, K, V, O once");
+  EXPECT_DOUBLE_EQ(floor.x.at(0), 34359738368.0 / 8388608.0);
+  EXPECT_DOUBLE_EQ(floor.y.at(0), 989.5);
+  EXPECT_THAT(chart.notes.at(1), HasSubstr("No kernel takes less than 34.72 us"));
+  EXPECT_THAT(chart.notes.at(1), HasSubstr("a floor, not a prediction"));
   EXPECT_DOUBLE_EQ(series(chart, "measured").y.at(0), measured.flops / 1e-3 / 1e12);
   // The documents' A100: balance 153, softmax under 1 % of the peak.
   problem.shape.type = DType::bfloat16;

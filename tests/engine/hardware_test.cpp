@@ -78,8 +78,19 @@ TEST(Hardware, balance_points_and_floors_of_the_documents) {
   const Json interview = golden["interview_bytes"];
   const HardwareSheet& h100 = sheet_named("H100 SXM");
   EXPECT_EQ(*h100.value(Quantity::bandwidth), 3.35e12);
-  EXPECT_DOUBLE_EQ(*floor_seconds(h100, interview["materializing_total"].get<double>()),
+  EXPECT_DOUBLE_EQ(*dram_seconds(h100, interview["materializing_total"].get<double>()),
                    interview["floor_seconds_at_3.35TBps"].get<double>());
+  // 0.163 ms; the I/O minimum takes 65 times less, and the matrix products more than that.
+  EXPECT_NEAR(*dram_seconds(h100, interview["materializing_total"].get<double>()), 0.163e-3, 0.0005e-3);
+  const double least = interview["io_minimum"], flops = interview["matmul_flops"];
+  const TimeFloor floor = time_floor(h100, DType::float16, least, flops).value();
+  EXPECT_TRUE(floor.by_peak);
+  EXPECT_DOUBLE_EQ(floor.seconds, flops / 989.5e12);
+  const TimeFloor moved = time_floor(h100, DType::float16, least, flops / 100).value();
+  EXPECT_FALSE(moved.by_peak);
+  EXPECT_DOUBLE_EQ(moved.seconds, least / 3.35e12);
+  EXPECT_FALSE(time_floor(sheet_named("T4"), DType::bfloat16, least, flops)->by_peak);  // it has no such peak
+  EXPECT_FALSE(time_floor(HardwareSheet{}, DType::float16, least, flops));
   // The sheet's I/O minimum of the same problem, and standard attention's total.
   const Shape shape{1, 1, 8192, 8192, 128, 128, DType::float16};
   EXPECT_EQ(minimum(shape).bytes.total(), interview["io_minimum"].get<std::int64_t>());

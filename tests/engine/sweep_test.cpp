@@ -190,6 +190,21 @@ TEST(Sweep, a_point_is_infeasible_against_a_device_only_and_says_why) {
   EXPECT_EQ(limit_broken(shape, recipe, sheet_named("T4")), Limit::none);
 }
 
+// The floor is the problem's: the mask lowers it, block sizes do not.
+TEST(Sweep, the_floor_counts_visible_scores_and_every_tensor_once) {
+  const Shape shape{16, 16, 4096, 4096, 64, 64, DType::bfloat16};
+  Mask causal;
+  causal.causal = Causal::top_left;
+  const HardwareSheet& h200 = sheet_named("H200");
+  EXPECT_DOUBLE_EQ(time_floor(sweep_problem(shape, {}), h200)->seconds, 4.0 * 4096 * 4096 * 64 * 16 / 989.5e12);
+  EXPECT_DOUBLE_EQ(time_floor(sweep_problem(shape, causal), h200)->seconds,
+                   4.0 * (4096.0 * 4097 / 2) * 64 * 16 / 989.5e12);
+  const Shape decode{16, 16, 1, 4096, 64, 64, DType::bfloat16};  // one row: K and V once
+  const TimeFloor floor = time_floor(sweep_problem(decode, {}), h200).value();
+  EXPECT_FALSE(floor.by_peak);
+  EXPECT_DOUBLE_EQ(floor.seconds, 16.0 * 2 * (2 * 4096 * 64 + 2 * 64) / 4.8e12);
+}
+
 TEST(Sweep, axes) {
   EXPECT_EQ(axis_values({16, 64, 4, false}), (std::vector<std::int64_t>{16, 32, 48, 64}));
   EXPECT_EQ(axis_values({1, 1000, 4, true}), (std::vector<std::int64_t>{1, 10, 100, 1000}));
