@@ -262,7 +262,7 @@ int sweep(Options& options) {
   const Interrupt interrupt;
   const Swept swept = make_swept(options, interrupt.token());
   if (!options.csv.empty()) write_file(options.csv, csv_text(swept));
-  if (!options.chart.empty()) write_file(options.chart, svg(make_chart(swept)));
+  if (!options.chart.empty()) write_file(options.chart, chart_svg(swept));
   if (options.json) {
     print_points(swept);
   } else {

@@ -11,12 +11,14 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <thread>
+#include <unordered_set>
 #include <utility>
 
 #include "app/command_line/arguments.h"
 #include "app/command_line/interrupt.h"
 #include "app/command_line/ledger_report.h"
 #include "app/command_line/run_report.h"
+#include "app/command_line/sweep_bounds.h"
 #include "engine/insight/measured_chart.h"
 #include "engine/insight/measurement.h"
 
@@ -142,8 +144,7 @@ std::vector<Column> columns(const Swept& swept) {
     const HardwareSheet* device = swept.device;
     list.push_back({"floor_us",
                     "formula and sheet: Q, K, V, O once / DRAM bandwidth, or the visible scores' FLOPs / peak, the "
-                    "larger: no kernel "
-                    "takes less from cold caches (a floor, not a prediction)",
+                    "larger: no kernel takes less from cold caches (a floor, not a prediction)",
                     [device](const SweptPoint& p) {
                       const auto floor = time_floor(*p.problem, *device);
                       return floor ? fmt::format("{:.6g}", floor->seconds * 1e6) : std::string("none");
@@ -205,6 +206,32 @@ void add_floor(Chart& chart, const std::vector<SweptPoint>& points) {
   chart.notes.push_back("DRAM moves each tensor once while K and V stay in the L2." + floor_text(measured));
 }
 
+// What a point's line is called: the options that vary, but for the one along the axis.
+std::string line_name(const Swept& swept, std::size_t across, const SweptPoint& point) {
+  std::string line;
+  for (std::size_t v = 0; v < swept.varied.size(); ++v)
+    if (v != across) line += fmt::format("{}{} {}", line.empty() ? "" : ", ", swept.varied[v].name, point.words[v]);
+  return line;
+}
+
+// No more lines than a legend holds; measured, each is three series.
+constexpr std::size_t kMostLines = 12, kMostMeasuredLines = 4;
+struct DrawnLines {
+  std::map<std::string, int> colours;  // of those that are drawn, by name
+  std::size_t all = 0;
+};
+DrawnLines drawn_lines(const Swept& swept, std::size_t across, std::size_t most) {
+  std::vector<std::string> names;
+  std::unordered_set<std::string> known;
+  for (const SweptPoint& point : swept.points)
+    if (std::string name = line_name(swept, across, point); known.insert(name).second) names.push_back(std::move(name));
+  DrawnLines drawn{{}, names.size()};
+  const std::size_t count = std::min(most, names.size());
+  for (std::size_t n = 0; n < count; ++n)
+    drawn.colours[names[count == 1 ? 0 : n * (names.size() - 1) / (count - 1)]] = static_cast<int>(n);
+  return drawn;
+}
+
 std::string quoted(std::string cell) {
   if (cell.find_first_of(",\"\n") == cell.npos) return cell;
   for (std::size_t at = 0; (at = cell.find('"', at)) != cell.npos; at += 2) cell.insert(at, 1, '"');
@@ -220,6 +247,7 @@ Json point_json(const Swept& swept, const SweptPoint& point) {
   object["masked_flops"] = point.cost.masked_flops;
   object["ragged_flops"] = point.cost.ragged_flops;
   object["flop_per_byte"] = number(point.cost.intensity());
+  if (const auto use = budget_use(point)) object["budget"] = budget_json(*use);
   object["thread_blocks"] = blocks_json(problem.shape, point.recipe, swept.device);
   if (swept.device) {
     const std::string why = why_infeasible(problem.shape, point.recipe, *swept.device);
@@ -338,6 +366,8 @@ void print_table(const Swept& swept) {
   for (const Column& column : list) {
     if (column.origin != "varied" && column.origin != "recipe") fmt::print("  {}: {}\n", column.name, column.origin);
   }
+  const std::vector<std::string> bounds = bound_lines(swept);
+  if (!bounds.empty()) fmt::print("\n  {}\n", fmt::join(bounds, "\n  "));
 }
 
 std::string csv_text(const Swept& swept) {
@@ -347,6 +377,7 @@ std::string csv_text(const Swept& swept) {
   if (swept.measured) text += fmt::format("# measured on {}\n", measured_text(*swept.measured));
   const std::vector<Column> list = columns(swept);
   for (const Column& column : list) text += fmt::format("# {}: {}\n", column.name, column.origin);
+  for (const std::string& line : bound_lines(swept)) text += fmt::format("# {}\n", line);
   const auto line = [&](const auto& cell) {
     for (std::size_t n = 0; n < list.size(); ++n) text += (n == 0 ? "" : ",") + quoted(cell(list[n]));
     text += '\n';
@@ -363,6 +394,7 @@ void print_points(const Swept& swept) {
     on["date"] = swept.measured->date, on["version"] = swept.measured->version, on["seed"] = swept.measured->seed;
     fmt::print("  \"measured_on\": {},\n", on.dump());
   }
+  if (const Json at = break_even_json(swept); !at.is_null()) fmt::print("  \"break_even\": {},\n", at.dump());
   const char* before = "  \"points\": [\n";
   for (const SweptPoint& point : swept.points) {
     fmt::print("{}{}", before, point_json(swept, point).dump());
@@ -393,17 +425,20 @@ Chart make_chart(const Swept& swept) {
   chart.x = {axis_label(name), ChartUnit::number, powers, true, {}};
   chart.y = measured ? ChartAxis{"traffic, bytes (kernel units)", ChartUnit::bytes, true, true, {}}
                      : ChartAxis{"HBM traffic, elements (source units)", ChartUnit::number, true, true, {}};
+  const DrawnLines drawn = drawn_lines(swept, across, measured ? kMostMeasuredLines : kMostLines);
   std::map<std::string, std::size_t> lines;
   const auto add = [&](const SweptPoint& point, const std::string& what, const char* origin, SeriesStyle style,
                        double y) {
-    std::string line;
-    for (std::size_t v = 0; v < swept.varied.size(); ++v) {
-      if (v != across) line += fmt::format("{}{} {}", line.empty() ? "" : ", ", swept.varied[v].name, point.words[v]);
-    }
+    std::string line = line_name(swept, across, point);
+    const auto place = drawn.colours.find(line);
+    if (place == drawn.colours.end()) return;
     if (line.empty() && what.empty()) line = flashscope::name(point.recipe.algorithm);
     if (!what.empty()) line += (line.empty() ? "" : ", ") + what;
     const auto [at, added] = lines.try_emplace(line, chart.series.size());
-    if (added) chart.series.push_back({line, origin, style, static_cast<int>(chart.series.size())});
+    // A line's figures share its colour; where it is alone, each has its own.
+    if (added)
+      chart.series.push_back(
+          {line, origin, style, drawn.colours.size() > 1 ? place->second : static_cast<int>(chart.series.size())});
     ChartSeries& series = chart.series[at->second];
     series.x.push_back(std::stod(point.words[across]));
     series.y.push_back(y);
@@ -417,6 +452,8 @@ Chart make_chart(const Swept& swept) {
     if (const auto moved = value(*point.measured, Gauge::dram))
       add(point, "DRAM", "measured", SeriesStyle::points, *moved);
   }
+  for (ChartSeries& series : chart.series)
+    if (series.style == SeriesStyle::points) series.shape = series.name.ends_with("DRAM") ? 1 : 2;
   // The legend names an origin once for the series that follow.
   std::stable_partition(chart.series.begin(), chart.series.end(),
                         [](const ChartSeries& series) { return series.style == SeriesStyle::line; });
@@ -429,10 +466,24 @@ Chart make_chart(const Swept& swept) {
            fmt::format("K and V as large as the L2, {} [formula]", bytes_text(swept.measured->on.l2_bytes))});
     }
     if (name == "n" && swept.varied.size() == 1) add_floor(chart, swept.points);
+  } else {
+    add_bounds(chart, swept, across);
   }
+  if (drawn.colours.size() < drawn.all)
+    chart.notes.push_back(fmt::format(
+        "{} of {} lines are drawn, evenly spread; --csv has every point{}.", drawn.colours.size(), drawn.all,
+        measured ? ", and the window shows a plane of block sizes as a map (flashscope SESSION)" : ""));
   chart.notes.push_back("Varied: " + about.varied + ".");
   chart.notes.push_back("Fixed: " + about.fixed + "; " + about.conventions + ".");
   return chart;
+}
+
+std::string chart_svg(const Swept& swept) {
+  constexpr int kWidth = 960, kHeight = 600, kAnother = 40;
+  constexpr std::size_t kFit = 7;  // entries of the legend, with the notes below
+  const Chart chart = make_chart(swept);
+  const std::size_t beyond = std::max(chart.series.size(), kFit) - kFit;
+  return svg(chart, kWidth, kHeight + kAnother * static_cast<int>(beyond));
 }
 
 }  // namespace flashscope::command_line

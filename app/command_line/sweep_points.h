@@ -49,9 +49,11 @@ void print_table(const Swept& swept);
 std::string csv_text(const Swept& swept);
 // A million points are a gigabyte of JSON: written as it is made.
 void print_points(const Swept& swept);
-// Against the last option that varies in numbers, a line for each combination of the others: elements; bytes from every
-// source where they were measured. Throws UsageError where nothing varies in numbers.
+// Against the last option that varies in numbers, a line for each combination of the others, at most so many as a
+// legend holds: elements; bytes from every source where they were measured. Throws UsageError where nothing varies in
+// numbers.
 Chart make_chart(const Swept& swept);
+std::string chart_svg(const Swept& swept);  // as tall as its legend needs
 
 // "NVIDIA H200 (sm_90a), driver for CUDA 13.0, NVRTC 13.0; begun 2026-11-30T13:00:00Z, flashscope 0.1.0; ..."
 std::string measured_text(const MeasuredSweep& sweep);

@@ -77,6 +77,36 @@ TEST_F(SweepCommand, BreakEvenIsBetweenTwoBudgets) {
   EXPECT_EQ(found[1]["saving"]["standard"], expected["standard"]);
 }
 
+// The documents' table beside what it is compared with: standard attention, the least, and where tiling pays.
+TEST_F(SweepCommand, BudgetsStandBesideTheirBounds) {
+  const std::string sweep = "sweep --n 4096 --d 64 --algorithm flash1 --vary sram=12500:200000:*2 ";
+  const Result text = run(sweep + "--csv m.csv --chart m.svg");
+  EXPECT_EQ(text.code, 0) << text.err;
+  const std::string bounds =
+      "standard attention moves 68,157,440 elements, Q, K, V and O once (the I/O minimum) are 1,048,576";
+  const std::string even = "flash1 breaks even with standard attention at M = 12,289 elements, Br 49, Bc 49";
+  // Br = Bc = 49: (49 + 49) 128 + 49 x 49. At 50,000 the tiles fit.
+  const std::string over =
+      "tiles of Q, K, V, O and S exceed their M: M = 12,500: 14,945 elements, 120 %; M = 25,000: 27,008 elements, 108 "
+      "% "
+      "(the rule gives Q, K, V and O a quarter of M each";
+  for (const std::string& line : {bounds, even, over}) {
+    EXPECT_THAT(text.out, HasSubstr(line));
+    EXPECT_THAT(contents(folder_ / "m.csv"), HasSubstr("\n# " + line));
+  }
+  const std::string picture = contents(folder_ / "m.svg");
+  EXPECT_THAT(picture, HasSubstr(">standard attention<"));
+  EXPECT_THAT(picture, HasSubstr(">Q, K, V, O once: the<"));
+  EXPECT_THAT(picture, HasSubstr(">flash1 breaks even: M = 12,289 [formula]<"));
+  const json object = run_json(sweep);
+  EXPECT_EQ(object["break_even"]["flash1"]["elements"], golden()["break_even_M"]["M"]);
+  EXPECT_FALSE(object["break_even"].contains("flash2"));
+  EXPECT_EQ(object["points"][0]["budget"]["tiles_elements"], 14'945);
+  EXPECT_TRUE(object["points"][0]["budget"]["over"]);
+  EXPECT_FALSE(object["points"][2]["budget"]["over"]);
+  EXPECT_FALSE(run_json("sweep --n 64 --d 16 --vary br=16,32").contains("break_even"));
+}
+
 TEST_F(SweepCommand, FootprintsOfTheDocuments) {
   const json table = golden()["score_matrix_bytes"];
   const std::vector<json> found = points("--d 64 --dtype float16 --algorithm standard --vary n=1024,4096,16384,65536");
