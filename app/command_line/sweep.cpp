@@ -95,28 +95,48 @@ Json advice_json(const MeasuredSweep& sweep, const MeasuredAdviceList& list) {
 }
 
 void print_measured_advice(const MeasuredSweep& sweep, const MeasuredAdviceList& list) {
+  fmt::print("Fastest, measured:\n");
   Table table;
   table.line({"", "br", "bc", "us", "TFLOP/s", "why"});
   for (std::size_t n = 0; n < list.best.size(); ++n) {
     const MeasuredPoint& point = sweep.points[list.best[n].point];
-    table.line({n == 0 ? "best" : "runner-up", std::to_string(point.recipe.Br), std::to_string(point.recipe.Bc),
+    table.line({n == 0 ? "fastest" : "next", std::to_string(point.recipe.Br), std::to_string(point.recipe.Bc),
                 fmt::format("{:.4g}", point.gpu->median * 1e6), fmt::format("{:.4g}", point.gpu->tflops()),
                 list.best[n].why});
   }
-  fmt::print("\n{}\n  judged {}\n", table.text(), list.note);
+  fmt::print("{}\n  judged {}\n\n", table.text(), list.note);
 }
 
-void print_advice(const AdviceList& list, const HardwareSheet& device) {
+// The median of the point with those block sizes; "not measured".
+std::string time_text(const MeasuredSweep& sweep, const Recipe& recipe) {
+  for (const MeasuredPoint& point : sweep.points)
+    if (point.gpu && point.recipe.Br == recipe.Br && point.recipe.Bc == recipe.Bc)
+      return fmt::format("{:.4g}", point.gpu->median * 1e6);
+  return "not measured";
+}
+
+// `sweep`: null where nothing was measured.
+void print_advice(const AdviceList& list, const HardwareSheet& device, const MeasuredSweep* sweep) {
   if (list.best.empty()) return fmt::print("No block sizes fit {}.\n", device.name);
+  fmt::print("Least traffic by formula (not the fastest):\n");
   Table table;
-  table.line({"", "br", "bc", "bytes", "shared memory", "blocks", "why"});
+  std::vector<std::string> names{"", "br", "bc", "bytes", "shared memory", "blocks"};
+  if (sweep) names.emplace_back("us");
+  names.emplace_back("why");
+  table.line(names);
   const auto line = [&](const char* what, const Advice& one) {
-    table.line({what, std::to_string(one.recipe.Br), std::to_string(one.recipe.Bc),
-                grouped(one.cost.form.bytes.total().total()), bytes_text(one.demand.shared_bytes),
-                grouped(one.cost.blocks), one.why});
+    std::vector<std::string> cells{what,
+                                   std::to_string(one.recipe.Br),
+                                   std::to_string(one.recipe.Bc),
+                                   grouped(one.cost.form.bytes.total().total()),
+                                   bytes_text(one.demand.shared_bytes),
+                                   grouped(one.cost.blocks)};
+    if (sweep) cells.push_back(time_text(*sweep, one.recipe));
+    cells.push_back(one.why);
+    table.line(std::move(cells));
   };
-  for (std::size_t n = 0; n < list.best.size(); ++n) line(n == 0 ? "best" : "runner-up", list.best[n]);
-  for (const Advice& one : list.fills) line("fills it", one);
+  for (std::size_t n = 0; n < list.best.size(); ++n) line(n == 0 ? "least" : "next", list.best[n]);
+  for (std::size_t n = 0; n < list.fills.size(); ++n) line(n == 0 ? "fills it" : "nearly", list.fills[n]);
   fmt::print("{}\n  judged {}\n", table.text(), list.note);
 }
 
@@ -147,14 +167,29 @@ struct AdvisedProblem {
   Recipe recipe;
 };
 
-// The sweep's points of its first one's problem, whatever their block sizes.
+// One problem's points of the sweep, whatever their block sizes: --n and --d say which, where it is of several.
 AdvisedProblem take_plane(const Options& options, MeasuredSweep& sweep) {
   if (options.wanted.measure) throw UsageError("--from reads a sweep that was measured: not together with --measure");
-  if (options.parts.shape.n || options.parts.shape.d)
-    throw UsageError("--advise --from is about the problem of the sweep: not together with --n or --d");
   if (sweep.points.empty()) throw InputError("the sweep", "no points", "one or more");
-  const MeasuredPoint like = sweep.points.front();
-  std::erase_if(sweep.points, [&](const MeasuredPoint& point) { return !same_but_blocks(point, like); });
+  std::vector<MeasuredPoint>& points = sweep.points;
+  // Keeps those of the size that is asked for; one must be asked for where they differ.
+  const auto choose = [&points](const char* option, std::optional<std::int64_t> asked, std::int64_t Shape::*size) {
+    std::vector<std::int64_t> sizes;
+    for (const MeasuredPoint& point : points)
+      if (std::find(sizes.begin(), sizes.end(), point.shape.*size) == sizes.end()) sizes.push_back(point.shape.*size);
+    std::sort(sizes.begin(), sizes.end());
+    if (!asked && sizes.size() > 1)
+      throw UsageError(fmt::format("--advise is about one problem, and the sweep is of several: {} says which ({})",
+                                   option, fmt::join(sizes, ", ")));
+    if (asked && std::find(sizes.begin(), sizes.end(), *asked) == sizes.end())
+      throw InputError(option, std::to_string(*asked), fmt::format("what was measured: {}", fmt::join(sizes, ", ")));
+    if (asked) std::erase_if(points, [&](const MeasuredPoint& point) { return point.shape.*size != *asked; });
+  };
+  choose("--n", options.parts.shape.n, &Shape::Nq);
+  choose("--d", options.parts.shape.d, &Shape::d);
+  const MeasuredPoint like = points.front();
+  if (!std::all_of(points.begin(), points.end(), [&](const MeasuredPoint& p) { return same_but_blocks(p, like); }))
+    throw UsageError("--advise is about one problem, and the sweep's points differ in more than N, d, Br and Bc");
   return {like.shape, like.mask, like.recipe};
 }
 
@@ -188,19 +223,20 @@ int advise_blocks(const Options& options) {
     for (const Advice& one : list.best) best.push_back(advice_json(one));
     for (const Advice& one : list.fills) fills.push_back(advice_json(one));
     print_json({{"sheet", device->name},
+                {"measured", sweep ? advice_json(*sweep, measured) : Json()},
+                {"advice_is", "least traffic by formula, not the fastest"},
                 {"advice", best},
                 {"fills_the_device", fills},
                 {"considered", list.considered},
                 {"infeasible", list.infeasible},
                 {"spilling", list.spilling},
-                {"judged", list.note},
-                {"measured", sweep ? advice_json(*sweep, measured) : Json()}});
+                {"judged", list.note}});
   } else {
     fmt::print("Br and Bc for {}, {}, normalise {}; {} of {} x {}, d {}, dv {}, {}\n{}\n\n", name(recipe.algorithm),
                name(recipe.order), name(recipe.normalised()), counted(shape.heads, "head"), grouped(shape.Nq),
                grouped(shape.Nk), shape.d, shape.dv, name(shape.type), conventions(recipe, problem.mask));
-    print_advice(list, *device);
     if (sweep) print_measured_advice(*sweep, measured);
+    print_advice(list, *device, sweep ? &*sweep : nullptr);
   }
   return sweep && measured.best.empty() ? kDevice : kDone;
 }
@@ -294,7 +330,9 @@ void add_sweep(Command& command) {
   command.path("--chart", "SVG of the traffic against the last --vary of numbers", options->chart);
   command.option("--device-sheet", "NAME", "limits and bandwidth of a GPU: A100 80GB, H200, RTX 4090 ...",
                  [options](const std::string& word) { options->device = &sheet_named(word); });
-  command.flag("--advise", options->advise, "the best Br and Bc for the shape and --device-sheet, and why");
+  command.flag(
+      "--advise", options->advise,
+      "Br and Bc for the shape and --device-sheet, and why: the fastest measured, the least traffic by formula");
   command.group("MEASURE");
   MeasureWanted& wanted = options->wanted;
   command.flag("--measure", wanted.measure,

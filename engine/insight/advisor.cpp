@@ -13,7 +13,6 @@ namespace flashscope {
 namespace {
 
 constexpr std::int64_t kStep = 16, kLargest = 512;
-constexpr std::int64_t kRegistersOfThread = 255;  // CUDA C++ Programming Guide, all compute capabilities here
 
 std::int64_t traffic(const Advice& advice) { return advice.cost.form.bytes.total().total(); }
 std::int64_t flops(const Advice& advice) { return advice.cost.matmul_flops + advice.cost.ragged_flops; }
@@ -25,12 +24,11 @@ bool better(const Advice& a, const Advice& b) {
   return key(a) < key(b);
 }
 
-// 32-bit accumulators of a thread in a warp that owns 16 rows of S and of O.
-std::int64_t accumulators(const Shape& shape, const Recipe& recipe) { return (recipe.Bc + shape.dv) / 2; }
-
-std::string percent(std::int64_t more, std::int64_t than) {
-  const double share = 100 * (static_cast<double>(more) / static_cast<double>(than) - 1);
-  return share >= 10 ? fmt::format("{:.0f} %", share) : fmt::format("{:.2g} %", share);
+// "3.2 % more traffic", "29 x the traffic".
+std::string more_text(std::int64_t more, std::int64_t than, const char* what) {
+  const double ratio = static_cast<double>(more) / static_cast<double>(than), share = 100 * (ratio - 1);
+  if (ratio >= 2) return fmt::format("{:.{}f} x the {}", ratio, ratio >= 10 ? 0 : 1, what);
+  return share >= 10 ? fmt::format("{:.0f} % more {}", share, what) : fmt::format("{:.2g} % more {}", share, what);
 }
 
 // The block that decides an algorithm's traffic, and the passes over the sequence that it leaves.
@@ -53,13 +51,14 @@ std::string what_stops(const SweepProblem& problem, const Recipe& recipe, const 
   if (size - kStep >= whole) return "the whole sequence is one block";
   const std::string limit = why_infeasible(problem.shape, next, device);
   if (!limit.empty()) return what + " needs " + limit;
+  if (const std::string spills = why_spills(problem.shape, next, device); !spills.empty()) return what + ": " + spills;
   if (size > kLargest) return fmt::format("no larger {} is considered", rows ? "Br" : "Bc");
   return what + " costs more";
 }
 
 std::string compared(const Advice& one, const Advice& best) {
-  if (traffic(one) > traffic(best)) return percent(traffic(one), traffic(best)) + " more traffic";
-  if (flops(one) > flops(best)) return "the same traffic, " + percent(flops(one), flops(best)) + " more FLOPs";
+  if (traffic(one) > traffic(best)) return more_text(traffic(one), traffic(best), "traffic");
+  if (flops(one) > flops(best)) return "the same traffic, " + more_text(flops(one), flops(best), "FLOPs");
   if (one.cost.form.tiles > best.cost.form.tiles)
     return fmt::format("the same traffic in {} in place of {}", counted(one.cost.form.tiles, "tile"),
                        grouped(best.cost.form.tiles));
@@ -91,7 +90,7 @@ AdviceList advise(const SweepProblem& problem, const Recipe& recipe, const Hardw
         ++list.infeasible;
         continue;
       }
-      if (at.algorithm == Algorithm::flash2 && accumulators(problem.shape, at) > kRegistersOfThread) {
+      if (!why_spills(problem.shape, at, device).empty()) {
         ++list.spilling;
         continue;
       }
@@ -99,11 +98,13 @@ AdviceList advise(const SweepProblem& problem, const Recipe& recipe, const Hardw
     }
   }
   list.note = fmt::format(
-      "by the formula's traffic in kernel units, under the limits of {} ({} of {} {} not fit{}); ties by "
-      "FLOPs, tiles, shared memory",
+      "by the formula's traffic in kernel units, which does not say what is fastest, under the limits of {} ({} of {} "
+      "{} not fit{}); ties by FLOPs, tiles, shared memory",
       device.name, grouped(list.infeasible), counted(list.considered, "block size"),
       list.considered == 1 ? "does" : "do",
-      list.spilling > 0 ? fmt::format(", {} more fit but would spill registers", list.spilling) : "");
+      list.spilling > 0 ? fmt::format(", {} more fit but would spill: S and O leave no register free [formula]",
+                                      grouped(list.spilling))
+                        : "");
   if (all.empty()) return list;
   std::sort(all.begin(), all.end(), better);
   const Advice& best = all.front();
@@ -117,13 +118,21 @@ AdviceList advise(const SweepProblem& problem, const Recipe& recipe, const Hardw
   }
   const std::optional<double> sms = device.value(Quantity::sms);
   if (!sms) return list;
-  const auto filling = std::find_if(all.begin(), all.end(),
-                                    [&](const Advice& one) { return static_cast<double>(one.cost.blocks) >= *sms; });
+  const auto fills = [&](const Advice& one) { return static_cast<double>(one.cost.blocks) >= *sms; };
+  const auto filling = std::find_if(all.begin(), all.end(), fills);
   if (filling == all.end() || filling == all.begin()) return list;
   Advice one = *filling;
   one.why = fmt::format("the least traffic with a block for each of {:.0f} SMs: {}, {}", *sms,
                         passes(problem, one.recipe), compared(one, best));
+  // A few idle SMs may cost less than the traffic that smaller blocks add.
+  Advice below = best;
+  for (const Advice& other : all)
+    if (!fills(other) && other.cost.blocks > below.cost.blocks) below = other;
+  below.why = fmt::format("nearly a block for each: {} blocks leave {:.2g} % of {:.0f} SMs idle; {}, {}",
+                          grouped(below.cost.blocks), 100 * (1 - static_cast<double>(below.cost.blocks) / *sms), *sms,
+                          passes(problem, below.recipe), compared(below, best));
   list.fills.push_back(std::move(one));
+  if (below.recipe != best.recipe) list.fills.push_back(std::move(below));
   return list;
 }
 

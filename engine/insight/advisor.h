@@ -1,10 +1,10 @@
 // Which Br and Bc for this shape and device: the least traffic (kernel units) under the device's limits, with the
-// reason in a line each.
+// reason in a line each. What is fastest is another question, which a measurement answers (measurement.h).
 //
 // Candidates are multiples of 16, as tensor cores want them, up to 512. Ties go to fewer FLOPs (masked and ragged ones
 // included), then to fewer tiles (fewer rescales of O), then to the smaller footprint. A flash2 tile whose scores and O
-// need more than the 255 registers a thread can have would spill, which is traffic that no formula counts: it is left
-// out. Traffic alone would launch few, large blocks; the best that still fills every SM is named as well.
+// would not stay in registers (why_spills) is left out, though no limit forbids it: a spill is traffic that no formula
+// counts. Traffic alone would launch few, large blocks; the best that still fills every SM is named as well.
 #pragma once
 
 #include <string>
@@ -22,8 +22,10 @@ struct Advice {
 };
 
 struct AdviceList {
-  std::vector<Advice> best;   // ascending traffic, the best first; empty where nothing fits
-  std::vector<Advice> fills;  // the best with a block for every SM: one, or none
+  std::vector<Advice> best;  // ascending traffic, the least first; empty where nothing fits
+  // Where that leaves SMs idle: the least traffic with a block for every SM, then what comes nearest to a block for
+  // each with less traffic, where that is not the first of the above. Else empty.
+  std::vector<Advice> fills;
   std::int64_t considered = 0, infeasible = 0, spilling = 0;  // spilling: fit, but flash2 would spill registers
   std::string note;                                           // how it was judged
 };

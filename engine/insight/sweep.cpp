@@ -7,8 +7,8 @@
 #include <cmath>
 #include <thread>
 
-#include "engine/error.h"
 #include "engine/digits.h"
+#include "engine/error.h"
 
 namespace flashscope {
 namespace {

@@ -240,8 +240,9 @@ TEST_F(SweepCommand, AdviceNamesTheBestAndWhy) {
   EXPECT_EQ(alone["bytes"]["total"], best["bytes"]["total"]);
   const Result text = run("sweep --advise " + problem);
   EXPECT_EQ(text.code, 0);
-  EXPECT_THAT(text.out, testing::HasSubstr("best"));
-  EXPECT_THAT(text.out, testing::HasSubstr("limits of H200"));
+  EXPECT_THAT(text.out, HasSubstr("Least traffic by formula (not the fastest):"));
+  EXPECT_THAT(text.out, HasSubstr("limits of H200"));
+  EXPECT_EQ(text.out.find("best"), text.out.npos);
   expect_refused("sweep --advise --n 8 --d 4", "--device-sheet");
   expect_refused("sweep --advise --vary br=1 --n 8 --d 4 --device-sheet H200", "--vary");
   expect_refused("sweep --advise --algorithm standard --n 8 --d 4 --device-sheet H200", "standard");
@@ -326,7 +327,60 @@ TEST_F(MeasuredSweepCommand, AdviceComesFromAMeasuredSweepToo) {
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("Br and Bc for flash2, forward, normalise end; 16 heads of 4,096 x 4,096"));
   EXPECT_THAT(text.out, HasSubstr("4 block sizes were measured, 1 failed"));
-  expect_refused("sweep --advise --from s.fscope --n 8 --d 4", "--n");
+  // What was measured comes first.
+  const std::size_t measured = text.out.find("\nFastest, measured:\n"), formula = text.out.find("\nLeast traffic by ");
+  EXPECT_LT(measured, formula);
+  EXPECT_NE(formula, text.out.npos);
+  expect_refused("sweep --advise --from s.fscope --n 8", "--n: found 8, expected what was measured: 4096");
+}
+
+// The plane that an H200 measured: the fastest block sizes do not move the least.
+TEST_F(SweepCommand, TheFastestIsMeasuredAndNotTheLeastTraffic) {
+  const std::string plane = source_path("tests/data/plane_h200.fscope");
+  const json object = run_json("sweep --advise --from " + plane);
+  const json& fastest = object["measured"]["advice"][0]["recipe"];
+  EXPECT_EQ(fastest["br"], 128);
+  EXPECT_EQ(fastest["bc"], 128);
+  for (const json& one : object["advice"]) {
+    EXPECT_LT(one["recipe"]["br"].get<int>() * (one["recipe"]["bc"].get<int>() + 64), 65'536);
+    EXPECT_NE(one["recipe"], fastest);
+  }
+  EXPECT_EQ(object["advice_is"], "least traffic by formula, not the fastest");
+}
+
+// 11 x 3 series would fill the legend over the notes: it tells what it leaves out.
+TEST_F(SweepCommand, AChartDrawsAsManyLinesAsItsLegendHolds) {
+  const Result text =
+      run("sweep --from " + source_path("tests/data/plane_h200.fscope") + " --chart plane.svg --csv plane.csv");
+  EXPECT_EQ(text.code, 0) << text.err;
+  const std::string picture = contents(folder_ / "plane.svg");
+  const auto count = [&](const std::string& word) {
+    std::size_t found = 0;
+    for (std::size_t at = picture.find(word); at != picture.npos; at = picture.find(word, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count(", HBM traffic<"), 4u);
+  EXPECT_THAT(picture, HasSubstr("4 of 11 lines are drawn"));
+  EXPECT_THAT(picture, HasSubstr(">br 16, HBM traffic<"));
+  EXPECT_THAT(picture, HasSubstr(">br 256, HBM traffic<"));
+}
+
+// Several lengths are several problems: none of them is taken silently.
+TEST_F(MeasuredSweepCommand, AdviceIsAboutOneLength) {
+  Shape shape = sweep_.points[0].shape;
+  sweep_.points.clear();
+  for (const std::int64_t N : {1024, 4096}) {
+    shape.Nq = shape.Nk = N;
+    sweep_.points.push_back(measured_point(asked_point(shape, 128, 64)));
+  }
+  SessionFile session;
+  session.sweeps.push_back(sweep_);
+  write_session(folder_ / "n.fscope", session);
+  expect_refused("sweep --advise --from n.fscope", "--n says which (1024, 4096)");
+  const Result text = run("sweep --advise --from n.fscope --n 4096");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("16 heads of 4,096 x 4,096"));
+  EXPECT_THAT(text.out, HasSubstr("1 block size was measured, 0 failed"));
 }
 
 TEST_F(MeasuredSweepCommand, WithoutADisplayASessionsSweepsAreShown) {

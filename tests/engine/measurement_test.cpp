@@ -119,6 +119,9 @@ TEST(Measurement, AdviceSaysWhy) {
   EXPECT_THAT(list.best[2].why, HasSubstr("spills 12 bytes"));
   EXPECT_THAT(list.note, HasSubstr("NVIDIA H200"));
   EXPECT_TRUE(advise_measured({}, measured_on_h200()).best.empty());
+  EXPECT_THAT(list.note, HasSubstr("3 block sizes were measured, 1 failed"));
+  EXPECT_THAT(advise_measured(std::span(points).first(1), measured_on_h200()).note,
+              HasSubstr("1 block size was measured, 0 failed"));
 }
 
 TEST(Measurement, AdviceNamesWhatDiffersWhereNothingStandsOut) {
