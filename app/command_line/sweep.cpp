@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -65,11 +67,30 @@ std::vector<SweptPoint> make_points(Options& options, const std::stop_token& sto
   return points;
 }
 
+bool is_stdout(const std::filesystem::path& path) { return path == "-"; }
+
 void write_file(const std::filesystem::path& path, const std::string& text) {
+  if (is_stdout(path)) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return;
+  }
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
   if (!file) throw InputError(path.string(), "a file that cannot be written", "a place that can");
+}
+
+// What the options ask for together, before anything is counted or measured.
+void check_outputs(const Options& options) {
+  const bool csv = is_stdout(options.csv), chart = is_stdout(options.chart);
+  if (csv + chart + options.json > 1)
+    throw UsageError("--csv -, --chart - and --json write to standard output: one of them");
+  if (options.advise && !(options.csv.empty() && options.chart.empty()))
+    throw UsageError("--advise prints its answer, or --json: not together with --csv or --chart");
+  std::string ending = options.chart.extension().string();
+  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (!options.chart.empty() && !chart && ending != ".svg")
+    throw InputError("--chart", options.chart.string(), "a name that ends in .svg, which is what is written, or -");
 }
 
 // ---- --advise
@@ -291,6 +312,7 @@ Swept make_swept(Options& options, const std::stop_token& stop) {
 
 int sweep(Options& options) {
   if (!options.wanted.measure && !options.wanted.save.empty()) throw UsageError("--save keeps what --measure measures");
+  check_outputs(options);
   options.wanted.options.kernel = options.parts.kernel.kernel;
   if (!options.wanted.measure && options.wanted.options.kernel != gpu::KernelChoice::automatic)
     throw UsageError("--kernel: a GPU's kernel, which only --measure runs");
@@ -301,7 +323,7 @@ int sweep(Options& options) {
   if (!options.chart.empty()) write_file(options.chart, chart_svg(swept));
   if (options.json) {
     print_points(swept);
-  } else {
+  } else if (!is_stdout(options.csv) && !is_stdout(options.chart)) {
     print_table(swept);
   }
   if (!std::all_of(swept.points.begin(), swept.points.end(), [](const SweptPoint& point) { return point.agrees(); })) {
@@ -326,8 +348,8 @@ void add_sweep(Command& command) {
   command.group("SWEEP");
   command.repeated("--vary", "NAME=VALUES", "an option above and its values: a,b,... | a:b:step | a:b:*factor",
                    [options](const std::string& word) { options->varied.push_back(parse_varied(word)); });
-  command.path("--csv", "one line a point; its header says how each column was obtained", options->csv);
-  command.path("--chart", "SVG of the traffic against the last --vary of numbers", options->chart);
+  command.path("--csv", "one line a point; its header says how each column was obtained; - prints it", options->csv);
+  command.path("--chart", "SVG of the traffic against the last --vary of numbers; - prints it", options->chart);
   command.option("--device-sheet", "NAME", "limits and bandwidth of a GPU: A100 80GB, H200, RTX 4090 ...",
                  [options](const std::string& word) { options->device = &sheet_named(word); });
   command.flag(

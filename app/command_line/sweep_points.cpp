@@ -50,7 +50,8 @@ bool varies(const Swept& swept, std::string_view name) {
 
 // What a GPU measured of a point; "none" where it did not.
 Column gauge_column(const char* name, Gauge gauge, double factor, const char* format, bool in_table) {
-  return {name, std::string(how(gauge)),
+  const bool bytes = unit(gauge) == "bytes" && gauge <= Gauge::dram_written;
+  return {name, (bytes ? "bytes, " : "") + std::string(how(gauge)),
           [gauge, factor, format](const SweptPoint& point) {
             const auto found = point.measured ? value(*point.measured, gauge) : std::nullopt;
             return found ? fmt::format(fmt::runtime(format), *found * factor) : std::string("none");

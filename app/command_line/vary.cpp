@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <unordered_set>
 
 #include "app/command_line/arguments.h"
 
@@ -56,6 +57,9 @@ Varied parse_varied(std::string_view text) {
     if (comma == rest.size()) break;
     rest.remove_prefix(comma + 1);
   }
+  std::unordered_set<std::string_view> known;
+  for (const std::string& value : varied.values)
+    if (!known.insert(value).second) throw InputError(where, value + " twice", "each value once");
   return varied;
 }
 

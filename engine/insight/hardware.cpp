@@ -278,9 +278,14 @@ const HardwareSheet* find_sheet(std::string_view name) {
 
 const HardwareSheet& sheet_named(std::string_view name) {
   if (const HardwareSheet* found = find_sheet(name)) return *found;
-  std::string names;
-  for (const HardwareSheet& sheet : hardware_sheets()) names += (names.empty() ? "" : ", ") + sheet.name;
-  throw InputError("hardware sheet", fmt::format("\"{}\"", name), "one of " + names);
+  std::string names, meant;  // those that begin with it: H100 is SXM or PCIe
+  for (const HardwareSheet& sheet : hardware_sheets()) {
+    names += (names.empty() ? "" : ", ") + sheet.name;
+    if (!plain(name).empty() && plain(sheet.name).starts_with(plain(name)))
+      meant += (meant.empty() ? "" : " or ") + sheet.name;
+  }
+  throw InputError("hardware sheet", fmt::format("\"{}\"", name),
+                   "one of " + names + (meant.empty() ? "" : " (did you mean " + meant + "?)"));
 }
 
 HardwareSheet sheet_of_device(const ReportedDevice& device) {

@@ -25,15 +25,19 @@ constexpr std::string_view kL2 =
     "launch; L2 and DRAM cold (a read-only sweep of 4 x L2 before)";
 constexpr std::string_view kDram =
     "measured by dram__bytes_read.sum and dram__bytes_write.sum (on some chips dram__bytes_op_*), cold as L2-SM; "
-    "written "
-    "lines that stay in the L2 are swept out and counted";
+    "written lines that stay in the L2 are swept out and counted";
+constexpr std::string_view kDramRead =
+    "measured by dram__bytes_read.sum (on some chips dram__bytes_op_read.sum), cold as L2-SM";
+constexpr std::string_view kDramWritten =
+    "measured by dram__bytes_write.sum (on some chips dram__bytes_op_write.sum), cold as L2-SM; lines that stay in the "
+    "L2 are swept out and counted";
 constexpr std::array<Named, kGauges> kNames{
     Named{"L2 to SM, read and written", "bytes", kL2},
     Named{"L2 to SM, read", "bytes", kL2},
     Named{"SM to L2, written", "bytes", kL2},
     Named{"DRAM, read and written", "bytes", kDram},
-    Named{"DRAM, read", "bytes", kDram},
-    Named{"DRAM, written", "bytes", kDram},
+    Named{"DRAM, read", "bytes", kDramRead},
+    Named{"DRAM, written", "bytes", kDramWritten},
     Named{"time of a launch", "seconds",
           "measured by events: median of single launches after a warm-up, copies of Q, K, V taking turns so that none "
           "is left in the L2; clocks as they were"},

@@ -289,7 +289,9 @@ TEST_F(MeasuredSweepCommand, IsReadWithoutAGpu) {
   EXPECT_THAT(text.out, HasSubstr("553,914,368"));  // 128 x 64: the formula's 545,259,520 + 8,650,752, and 4,096
   const std::string table = contents(folder_ / "s.csv");
   EXPECT_THAT(table, HasSubstr("# bytes: counted: kernel units\n"));
-  EXPECT_THAT(table, HasSubstr("# l2_sm_read: measured by l1tex__m_xbar2l1tex_read_bytes.sum"));
+  EXPECT_THAT(table, HasSubstr("# l2_sm_read: bytes, measured by l1tex__m_xbar2l1tex_read_bytes.sum"));
+  EXPECT_THAT(table, HasSubstr("# dram_read: bytes, measured by dram__bytes_read.sum"));
+  EXPECT_THAT(table, HasSubstr("# dram_written: bytes, measured by dram__bytes_write.sum"));
   EXPECT_THAT(table, HasSubstr("L2 and DRAM cold"));
   EXPECT_THAT(table, HasSubstr("# registers: reported by the compiler\n"));
   EXPECT_THAT(table, HasSubstr(",545263616,8650752,"));
@@ -422,6 +424,8 @@ TEST_F(SweepCommand, BadInputIsRefused) {
   expect_refused("sweep --n 8 --d 4 --vary br=8:1:1", "whole number from 8");
   expect_refused("sweep --n 8 --d 4 --vary br=1:8:*1", "whole number from 2");
   expect_refused("sweep --n 8 --d 4 --vary br=1,2 --vary br=3", "given twice");
+  expect_refused("sweep --n 8 --d 4 --vary br=64,32,64", "--vary br: found 64 twice");
+  expect_refused("sweep --n 8 --d 4 --vary br=16:64:16,32", "32 twice");
   expect_refused("sweep --n 8 --d 4 --vary json=1", "one of ");
   expect_refused("sweep --n 8 --d 4 --vary sram=100 --br 4", "--sram");
   expect_refused("sweep --n 8 --d 4 --vary n=1:1099511627776:1", "million");
@@ -429,6 +433,22 @@ TEST_F(SweepCommand, BadInputIsRefused) {
   expect_refused("sweep --n 8 --d 4 --vary br=1,2 --device-sheet abacus", "RTX 4090");
   expect_refused("sweep --n 8 --d 4 --vary algorithm=flash1 --chart x.svg", "numbers");
   expect_refused("sweep --n 8 --d 4 --vary br=1 --csv /nowhere/x.csv", "/nowhere/x.csv");
+  expect_refused("sweep --n 8 --d 4 --vary br=1 --chart x.png", "x.png, expected a name that ends in .svg");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "x.png"));
+  expect_refused("sweep --n 8 --d 4 --vary br=1 --csv - --json", "one of them");
+  expect_refused("sweep --n 8 --d 4 --vary br=1 --csv - --chart -", "one of them");
+  expect_refused("sweep --advise --n 64 --d 16 --device-sheet H200 --csv x.csv", "--csv");
+  expect_refused("sweep --n 8 --d 4 --vary br=1 --device-sheet H100", "did you mean H100 SXM or H100 PCIe?");
+}
+
+// A name of one dash is standard output, and then nothing else is printed there.
+TEST_F(SweepCommand, CsvAndChartGoToStandardOutputToo) {
+  const std::string sweep = "sweep --n 64 --d 16 --vary br=16,32 ";
+  run(sweep + "--csv a.csv --chart a.svg");
+  EXPECT_EQ(run(sweep + "--csv -").out, contents(folder_ / "a.csv"));
+  EXPECT_EQ(run(sweep + "--chart -").out, contents(folder_ / "a.svg"));
+  EXPECT_THAT(contents(folder_ / "a.csv"), HasSubstr("\n16,"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "-"));
 }
 
 // A mask by rule is one more thing that varies, and has a plane for each head.

@@ -64,6 +64,16 @@ TEST(Hardware, found_by_its_name_or_by_its_device_name) {
   EXPECT_EQ(found("H100"), "");                   // of which there are two
   EXPECT_EQ(found("NVIDIA A100 80GB PCIe"), "");  // another bandwidth than the sheet's
   EXPECT_THROW(sheet_named("abacus"), InputError);
+  const auto expected = [](std::string_view name) -> std::string {
+    try {
+      return sheet_named(name).name;
+    } catch (const InputError& refused) {
+      return refused.expected();
+    }
+  };
+  EXPECT_TRUE(expected("h100").ends_with(" (did you mean H100 SXM or H100 PCIe?)")) << expected("h100");
+  EXPECT_TRUE(expected("A100").ends_with(" (did you mean A100 40GB or A100 80GB?)")) << expected("A100");
+  for (const char* unlike : {"abacus", ""}) EXPECT_TRUE(expected(unlike).ends_with(", T4")) << expected(unlike);
 }
 
 TEST(Hardware, balance_points_and_floors_of_the_documents) {
