@@ -102,6 +102,7 @@ ExplorerWindow::ExplorerWindow(QWidget* parent)
   advice_ = make_table(
       {"", "Br", "Bc", "traffic [formula]", "time [measured]", "shared memory a block", "blocks", "why"}, "advice");
   advice_note_ = new QLabel;
+  advice_note_->setObjectName("advice_note");
   advice_note_->setWordWrap(true);
   auto* open = new QPushButton("Open in the stepper");
   connect(open, &QPushButton::clicked, this, [this] {
@@ -419,26 +420,25 @@ void ExplorerWindow::show_advice(const AdvicePage& advice) {
          short_bytes(one.cost.form.bytes.total().total()), time_of(one.recipe),
          short_bytes(one.demand.shared_bytes) + " [formula]", grouped(one.cost.blocks) + " [formula]", text(one.why)});
   };
-  for (std::size_t n = 0; n < list.best.size(); ++n) add(n == 0 ? "best" : "runner-up", list.best[n]);
-  for (const Advice& one : list.fills) add("fills it", one);
   for (const MeasuredAdvice& one : advice.measured.best) {
     const MeasuredPoint& point = advice.sweep->points[one.point];
     const int row = advice_->rowCount();
     advice_->insertRow(row);
     const auto bytes = formula_bytes(point);
     set_row(advice_, row,
-            {QString(kMeasuredAdvice) +
-                 (row > 0 && advice_->item(row - 1, 0)->text().startsWith(kMeasuredAdvice) ? " next" : " best"),
-             QString::number(point.recipe.Br), QString::number(point.recipe.Bc),
-             bytes ? short_bytes(static_cast<std::int64_t>(*bytes)) : "none", time_of(point.recipe),
-             short_bytes(point.gpu->shared_bytes) + " [compiled]", grouped(point.gpu->blocks) + " [launched]",
-             text(one.why)});
+            {QString(kMeasuredAdvice) + (row == 0 ? " best" : " next"), QString::number(point.recipe.Br),
+             QString::number(point.recipe.Bc), bytes ? short_bytes(static_cast<std::int64_t>(*bytes)) : "none",
+             time_of(point.recipe), short_bytes(point.gpu->shared_bytes) + " [compiled]",
+             grouped(point.gpu->blocks) + " [launched]", text(one.why)});
   }
+  for (std::size_t n = 0; n < list.best.size(); ++n) add(n == 0 ? "least traffic" : "next", list.best[n]);
+  for (std::size_t n = 0; n < list.fills.size(); ++n) add(n == 0 ? "fills it" : "nearly", list.fills[n]);
   for (int column = 0; column + 1 < advice_->columnCount(); ++column) advice_->resizeColumnToContents(column);
   advice_->resizeRowsToContents();
   if (advice_->rowCount() > 0) advice_->setCurrentCell(0, 0);
-  QString note = (list.best.empty() ? "Nothing fits; judged " : "Judged ") + text(list.note) + ".";
-  if (!advice.measured.best.empty()) note += "\nMeasured: judged " + text(advice.measured.note) + ".";
+  QString note = (list.best.empty() ? "Nothing fits; judged " : "Least traffic (not the fastest): judged ") +
+                 text(list.note) + ".";
+  if (!advice.measured.best.empty()) note = "Measured: judged " + text(advice.measured.note) + ".\n" + note;
   advice_note_->setText(note);
 }
 

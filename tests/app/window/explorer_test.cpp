@@ -188,7 +188,9 @@ TEST_F(ExplorerTest, AdviceOpensInTheStepper) {
   go_to("Advice");
   auto* table = explorer().findChild<QTableWidget*>("advice");
   ASSERT_GE(table->rowCount(), 5);
-  EXPECT_EQ(table->item(0, 0)->text(), "best");
+  EXPECT_EQ(table->item(0, 0)->text(), "least traffic");  // nothing was measured, so that none is the best
+  auto* note = explorer().findChild<QLabel*>("advice_note");
+  EXPECT_TRUE(note->text().startsWith("Least traffic (not the fastest)")) << note->text().toStdString();
   EXPECT_FALSE(table->item(0, 7)->text().isEmpty());
   EXPECT_EQ(table->item(0, 4)->text(), "not measured");
   emit table->cellDoubleClicked(0, 0);
@@ -313,10 +315,11 @@ TEST_F(MeasuredTest, PointsStandOnTheCurvesTheRooflineAndTheAdvice) {
   EXPECT_TRUE(series("flash2, 128 x 64, DRAM's bytes"));
   go_to("Advice");
   auto* table = explorer().findChild<QTableWidget*>("advice");
-  const int last = table->rowCount() - 1;
-  EXPECT_EQ(table->item(last - 1, 0)->text(), "measured best");
-  EXPECT_EQ(table->item(last - 1, 1)->text(), "128");
-  EXPECT_TRUE(table->item(last, 7)->text().contains("more L2-SM traffic"));
+  EXPECT_EQ(table->item(0, 0)->text(), "measured best");
+  EXPECT_EQ(table->item(0, 1)->text(), "128");
+  EXPECT_EQ(table->item(1, 0)->text(), "measured next");
+  EXPECT_TRUE(table->item(1, 7)->text().contains("more L2-SM traffic"));
+  EXPECT_EQ(table->item(2, 0)->text(), "least traffic");
 }
 
 TEST_F(MeasuredTest, ASessionOfSweepsOpensWhereItsPointsAre) {
