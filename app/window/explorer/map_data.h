@@ -15,7 +15,7 @@ namespace flashscope::window {
 
 // "flash2, 128 x 64", "standard"
 inline QString recipe_text(const Recipe& recipe) {
-  const QString algorithm = text(name(recipe.algorithm));
+  QString algorithm = text(name(recipe.algorithm));
   if (recipe.algorithm == Algorithm::standard) return algorithm;
   return QString("%1, %2 x %3").arg(algorithm).arg(recipe.Br).arg(recipe.Bc);
 }
