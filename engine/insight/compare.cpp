@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "engine/attention/cpu_runner.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kEveryRowFlops = 4e10;  // beyond, the right answer is the CPU's run, itself checked in some rows
 constexpr std::int64_t kRowsAtOnce = 64;
+constexpr std::size_t kTellingValues = 64;
 
 DType coarser(DType a, DType b) { return ulp(a, 1) > ulp(b, 1) ? a : b; }
 
@@ -233,6 +235,23 @@ std::string nan_text(const CellCounts& cells) {
   return text;
 }
 
+std::optional<DType> narrow_type(std::span<const double> values) {
+  // By chance a float32 value is a bfloat16 once in 2^16 and a float16 once in 2^13: a few values tell. But 0, 1 and
+  // small integers are values of every type, and an O of zeros, or of one-hot weights over a V of a few numbers, says
+  // nothing of how it was computed; with a wider tolerance its mistakes would pass. So enough magnitudes must differ.
+  for (const DType type : {DType::bfloat16, DType::float16}) {
+    std::set<double> telling;
+    const bool all = std::all_of(values.begin(), values.end(), [&](double value) {
+      if (!std::isfinite(value)) return true;
+      if (round_to(type, value) != value) return false;
+      if (telling.size() < kTellingValues) telling.insert(std::abs(value));
+      return true;
+    });
+    if (all && telling.size() >= kTellingValues) return type;
+  }
+  return {};
+}
+
 double lse_tolerance(DType precision, double lse) {
   const double relative = precision == DType::float64 ? 1e-10 : 1e-4;
   if (!std::isfinite(lse)) return relative;
@@ -250,7 +269,8 @@ Comparison compare(const Problem& problem, const Recipe& recipe, const KernelOut
                    const std::stop_token& stop, const Progress& progress) {
   Comparison result;
   const Shape shape = result.shape = problem.shape();
-  result.precision = coarser(shape.type, theirs.type);
+  if (!theirs.type_given && size_of(theirs.type) > 2) result.values_are = narrow_type(theirs.O);
+  result.precision = coarser(shape.type, result.values_are.value_or(theirs.type));
   find_right(result, problem, recipe, threads, stop, progress);
 
   const std::int64_t rows = shape.heads * shape.Nq, dv = shape.dv;

@@ -2,7 +2,8 @@
 // float64 next to what plain attention makes of the same problem in that precision, and where the wrong rows are.
 //
 // A row is right where every value is within the tolerance, 2 x plain attention's largest error + 2 ulp of max |V|
-// (1e-12 for float64), in the coarser of the problem's type and the output's. NaN is never "within".
+// (1e-12 for float64), in the coarser of the problem's type and the output's. NaN is never "within". An output whose
+// every value is one of a 16-bit type is of that type, however wide it was stored: NumPy has no bfloat16.
 #pragma once
 
 #include <cstdint>
@@ -61,6 +62,7 @@ struct LseComparison {
 struct Comparison {
   Shape shape;
   DType precision = DType::float32;  // the coarser of the problem's and the output's
+  std::optional<DType> values_are;   // the 16-bit type that every value of a wider output is one of
   std::string reference;             // what the right answer is: "float64", or for large problems the CPU's run
   double tolerance = 0;
   // Of plain attention in that precision; none for float64, whose tolerance is fixed.
@@ -83,6 +85,9 @@ struct Comparison {
 // Throws InputError, Cancelled.
 Comparison compare(const Problem& problem, const Recipe& recipe, const KernelOutput& theirs, int threads = 0,
                    const std::stop_token& stop = {}, const Progress& progress = {});
+
+// The 16-bit type that every finite one of the values is exactly one of; none where too few of them differ to tell.
+std::optional<DType> narrow_type(std::span<const double> values);
 
 // How near to a right LSE counts as that LSE; nothing finite is near one of an empty row.
 double lse_tolerance(DType precision, double lse);

@@ -246,6 +246,42 @@ TEST(Compare, TheCoarserTypeDecides) {
   EXPECT_TRUE(found.right());
 }
 
+// NumPy has no bfloat16: t.float().numpy() stores one in float32. What is rounded so is judged so; one value that is
+// not shows an output of float32, and so does nothing that holds too few values to tell.
+TEST(Compare, AWidenedOutputIsJudgedAsWhatItsValuesAre) {
+  for (const DType type : {DType::bfloat16, DType::float16})
+    for (const DType of : {type, DType::float32}) {
+      const auto problem = random_problem({2, 2, 90, 90, 16, 8, of}, 6, {}, causal(Causal::top_left));
+      KernelOutput theirs = output_of(run(*problem, Recipe{}), type);
+      theirs.type = DType::float32;
+      const Comparison found = compare(*problem, Recipe{}, theirs);
+      EXPECT_EQ(found.values_are, type) << name(of);
+      EXPECT_EQ(found.precision, type);
+      EXPECT_TRUE(found.right()) << name(of) << ", error " << found.max_error << " of " << found.tolerance;
+      theirs.type_given = true;
+      const Comparison given = compare(*problem, Recipe{}, theirs);
+      EXPECT_FALSE(given.values_are);
+      EXPECT_EQ(given.precision, of == type ? type : DType::float32);
+      EXPECT_EQ(given.right(), of == type);
+    }
+  const auto problem = random_problem({2, 2, 90, 90, 16, 8, DType::float32}, 6);
+  KernelOutput theirs = output_of(run(*problem, Recipe{}), DType::float32);
+  for (int e = 0; e < 8; ++e) theirs.O[70 * 8 + e] += 1e-4;  // within a bfloat16's tolerance, not within a float32's
+  const Comparison found = compare(*problem, Recipe{}, theirs);
+  EXPECT_FALSE(found.values_are);
+  EXPECT_EQ(found.total().wrong, 1);
+  std::vector<double> few;
+  for (int n = 0; n < 10000; ++n) few.push_back(n % 16 - 8);
+  EXPECT_FALSE(narrow_type(few));
+  EXPECT_FALSE(narrow_type(std::vector<double>(10000, 0.0)));
+  for (int n = 0; n < 200; ++n) few.push_back(n);
+  EXPECT_EQ(narrow_type(few), DType::bfloat16);
+  few.push_back(1 + 1.0 / 1024);
+  EXPECT_EQ(narrow_type(few), DType::float16);
+  few.push_back(1e-9), few.push_back(std::nan(""));
+  EXPECT_FALSE(narrow_type(few));
+}
+
 TEST(Compare, PatternsHaveNames) {
   Recipe recipe;
   recipe.Br = 16, recipe.Bc = 24;
@@ -360,6 +396,45 @@ TEST_F(OutputFiles, EveryLayoutGivesTheSameNumbers) {
   batch.path = npy("g.npy", {2, 2, 3, 4}, two);
   batch.batch = 1;
   expect_hnd(load_output(batch, shape));
+}
+
+TEST_F(OutputFiles, TheLayoutThatWasReadIsSaid) {
+  const Shape shape{2, 2, 3, 5, 4, 4, DType::float32};
+  const std::vector<double> O(24, 1.5), LSE(6, 1.0);
+  const auto layouts = [&](std::vector<std::int64_t> of_o, std::vector<std::int64_t> of_lse, const Shape& of) {
+    const std::array arrays{OutArray{"o", ElementType::float32, std::move(of_o), O},
+                            OutArray{"lse", ElementType::float32, std::move(of_lse), LSE}};
+    write_npz(folder_ / "layout.npz", arrays);
+    std::string text;
+    for (const ReadAs& one : load(folder_ / "layout.npz", of).read_as)
+      text += one.role + " " + one.layout + (one.also.empty() ? "" : " or " + one.also) + "; ";
+    return text;
+  };
+  EXPECT_EQ(layouts({2, 3, 4}, {2, 3}, shape), "o (heads, Nq, dv); lse (heads, Nq); ");
+  EXPECT_EQ(layouts({3, 2, 4}, {3, 2}, shape), "o (Nq, heads, dv); lse (Nq, heads); ");
+  EXPECT_EQ(layouts({1, 3, 8}, {1, 2, 3}, shape), "o (batch, Nq, heads dv); lse (batch, heads, Nq); ");
+  const Shape one{1, 1, 6, 5, 4, 4, DType::float32}, square{2, 2, 2, 5, 6, 6, DType::float32};
+  EXPECT_EQ(layouts({6, 4}, {6}, one), "o (Nq, dv); lse (Nq); ");
+  const std::array arrays{OutArray{"o", ElementType::float32, {2, 2, 6}, O}};
+  write_npz(folder_ / "square.npz", arrays);
+  const KernelOutput both = load(folder_ / "square.npz", square);
+  EXPECT_EQ(both.read_as[0].layout, "(heads, Nq, dv)");
+  EXPECT_EQ(both.read_as[0].also, "(Nq, heads, dv)");
+}
+
+TEST_F(OutputFiles, RawBitsOfABfloat16AreReadWhereThatIsSaid) {
+  const Shape shape{1, 1, 2, 5, 2, 2, DType::bfloat16};
+  std::ofstream(folder_ / "bits.npy", std::ios::binary)
+      << fixtures::npy_of("<u2", "(2, 2)", fixtures::as_bytes(std::vector<std::uint16_t>{0x3f80, 0xc020, 0x7fc0, 0}));
+  EXPECT_THAT(refused(folder_ / "bits.npy", shape), HasSubstr("--against-dtype bfloat16"));
+  OutputFile file;
+  file.path = folder_ / "bits.npy", file.type = DType::bfloat16;
+  const KernelOutput output = load_output(file, shape);
+  EXPECT_EQ(output.type, DType::bfloat16);
+  EXPECT_EQ(output.O[0], 1);
+  EXPECT_EQ(output.O[1], -2.5);
+  EXPECT_TRUE(std::isnan(output.O[2]));
+  EXPECT_EQ(output.O[3], 0);
 }
 
 TEST_F(OutputFiles, NamesOfAnArchive) {
