@@ -5,19 +5,27 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <set>
 
+#include "engine/attention/schedule.h"
 #include "engine/insight/mask_report.h"
 
 namespace flashscope {
 namespace {
 
 constexpr double kLargestMask = 3e8;  // cells of a keep mask that is made for a convention
+constexpr double kSmallMask = 4e6;    // of one that is made for each of many block sizes
 
 class Builder {
  public:
-  Builder(std::shared_ptr<const Problem> problem, const Recipe& recipe, bool other_blocks)
-      : problem_(std::move(problem)), shape_(problem_->shape()), given_(recipe), other_blocks_(other_blocks) {
+  Builder(std::shared_ptr<const Problem> problem, const Recipe& recipe, bool other_blocks,
+          std::span<const std::int64_t> head_of)
+      : problem_(std::move(problem)),
+        shape_(problem_->shape()),
+        given_(recipe),
+        other_blocks_(other_blocks),
+        head_of_(head_of) {
     given_.defect = Defect::none;
     given_.sram.reset();
     guarded_ = given_;
@@ -27,6 +35,7 @@ class Builder {
   std::vector<Candidate> build() {
     defects();
     unguarded();
+    blocks_left_out();
     causal();
     window();
     masks();
@@ -40,7 +49,9 @@ class Builder {
 
  private:
   void add(std::string name, std::string detail, std::shared_ptr<const Problem> problem, const Recipe& recipe) {
-    Candidate candidate{std::move(name), std::move(detail), std::move(problem), recipe, true, {}};
+    Candidate candidate;
+    candidate.name = std::move(name), candidate.detail = std::move(detail);
+    candidate.problem = std::move(problem), candidate.recipe = recipe;
     candidate.as_given =
         recipe.Br == given_.Br && recipe.Bc == given_.Bc && recipe.order == given_.order && recipe.skip == given_.skip;
     if (!candidate.as_given) candidate.detail += (candidate.detail.empty() ? "" : ", ") + walk_text(recipe);
@@ -132,18 +143,60 @@ class Builder {
           }
   }
 
-  // The mask as bits, changed cell by cell.
-  void add_keep(const char* name, std::string detail, Mask mask,
-                const std::function<bool(std::int64_t h, std::int64_t r, std::int64_t c)>& kept) {
+  // The mask as bits, changed cell by cell; none where those would be too many.
+  using Kept = std::function<bool(std::int64_t h, std::int64_t r, std::int64_t c)>;
+  std::optional<Mask> keeping(Mask mask, const Kept& kept, double most = kLargestMask) const {
     const std::int64_t heads = mask.keep ? mask.keep->heads : 1;
-    if (static_cast<double>(heads * shape_.Nq) * static_cast<double>(shape_.Nk) > kLargestMask) return;
+    if (static_cast<double>(heads * shape_.Nq) * static_cast<double>(shape_.Nk) > most) return {};
     auto keep = std::make_shared<KeepMask>(make_keep_mask(heads, shape_.Nq, shape_.Nk));
     for (std::int64_t h = 0; h < heads; ++h)
       for (std::int64_t r = 0; r < shape_.Nq; ++r)
         for (std::int64_t c = 0; c < shape_.Nk; ++c)
           if (kept(h, r, c)) set_keep(*keep, h, r, c);
     mask.keep = keep;
-    add_mask(name, std::move(detail), std::move(mask));
+    return mask;
+  }
+  void add_keep(const char* name, std::string detail, Mask mask, const Kept& kept) {
+    if (auto changed = keeping(std::move(mask), kept)) add_mask(name, std::move(detail), std::move(*changed));
+  }
+
+  // The loop over the column blocks ends one block early, or begins one late.
+  void blocks_left_out() {
+    const Mask& mask = problem_->mask;
+    const auto kept = [&](std::int64_t h, std::int64_t r, std::int64_t c) {
+      return !mask.keep || mask.keep->keep(h, r, c);
+    };
+    for (const std::int64_t Bc : sizes(given_.Bc, shape_.Nk)) {
+      if (Bc >= shape_.Nk) continue;  // one block alone: nothing is left
+      Recipe recipe = guarded_;
+      recipe.Bc = Bc;
+      const auto add_block = [&](const char* which, std::optional<Mask> changed) {
+        if (changed) add("block-left-out", which, with_mask(problem_, std::move(*changed)), recipe);
+      };
+      // The last one, of each head's length where it has one.
+      Mask shorter = mask;
+      std::vector<std::int64_t>& lengths = shorter.rules.lengths;
+      if (lengths.empty()) lengths = {shape_.Nk};
+      for (std::int64_t& length : lengths) length = std::max<std::int64_t>(0, (length - 1) / Bc * Bc);
+      add_block("the last column block", shorter);
+      // A mask of cells for each size: where it is small, or the size is the one given.
+      const double most = Bc == given_.Bc ? kLargestMask : kSmallMask;
+      add_block("the first column block",
+                keeping(
+                    mask, [&](auto h, auto r, auto c) { return c >= Bc && kept(h, r, c); }, most));
+      if (mask.causal == Causal::none && !mask.window) continue;
+      Recipe walk = recipe;
+      walk.algorithm = Algorithm::flash2, walk.order = Order::forward, walk.skip = Skip::geometry;
+      const Schedule schedule(shape_, mask, walk);
+      std::vector<std::int64_t> end;  // first key of the last block that each row block visits
+      for (std::int64_t i = 0; i < schedule.Tr(); ++i) {
+        const std::int64_t visits = schedule.visits(0, i);
+        end.push_back(visits == 0 ? 0 : schedule.visit_j(0, i, visits - 1) * Bc);
+      }
+      add_block("the last column block of each row block",
+                keeping(
+                    mask, [&](auto h, auto r, auto c) { return c < end[r / walk.Br] && kept(h, r, c); }, most));
+    }
   }
 
   void causal() {
@@ -339,6 +392,13 @@ class Builder {
           make_problem(problem_->name, Tensor(problem_->Q()), first_head(problem_->K()), first_head(problem_->V()),
                        problem_->scale, problem_->mask),
           guarded_);
+      exchanged_kv_heads();
+    }
+    if (!head_of_.empty()) {
+      add("heads-exchanged", heads_text(), problem_, guarded_);
+      all_.back().row_of = [head_of = std::vector(head_of_.begin(), head_of_.end()), N = shape_.Nq](std::int64_t row) {
+        return head_of[row / N] * N + row % N;
+      };
     }
     if (shape_.heads == 1 || shape_.Nq == 1) return;
     const auto by_row = [H = shape_.heads, N = shape_.Nq](std::int64_t row) { return row % H * N + row / H; };
@@ -355,18 +415,54 @@ class Builder {
         guarded_);
   }
 
+  // "O of head 1 in head 0, of head 0 in head 1"
+  std::string heads_text() const {
+    std::vector<std::string> parts;
+    for (std::size_t h = 0; h < head_of_.size(); ++h)
+      if (head_of_[h] != static_cast<std::int64_t>(h))
+        parts.push_back(fmt::format("of head {} in head {}", head_of_[h], h));
+    constexpr std::size_t kShown = 4;
+    const bool more = parts.size() > kShown;
+    if (more) parts.resize(kShown);
+    return fmt::format("O {}{}", fmt::join(parts, ", "), more ? ", ..." : "");
+  }
+
+  void exchanged_kv_heads() {
+    const std::int64_t n = shape_.kv_heads;
+    const auto exchanged = [&](const Tensor& from, const auto& source) {
+      Tensor to = from;
+      const std::int64_t size = from.rows * from.cols;
+      for (std::int64_t h = 0; h < n; ++h) {
+        if (!from.f32.empty()) std::copy_n(from.f32.begin() + source(h) * size, size, to.f32.begin() + h * size);
+        if (!from.f64.empty()) std::copy_n(from.f64.begin() + source(h) * size, size, to.f64.begin() + h * size);
+      }
+      return to;
+    };
+    const auto add_order = [&](const char* which, const auto& source) {
+      add("kv-heads-exchanged", which,
+          make_problem(problem_->name, Tensor(problem_->Q()), exchanged(problem_->K(), source),
+                       exchanged(problem_->V(), source), problem_->scale, problem_->mask),
+          guarded_);
+    };
+    add_order("the heads in reverse", [n](std::int64_t h) { return n - 1 - h; });
+    if (n == 2) return;  // all the same
+    add_order("each head reads the next", [n](std::int64_t h) { return (h + 1) % n; });
+    add_order("each head reads the one before", [n](std::int64_t h) { return (h + n - 1) % n; });
+  }
+
   std::shared_ptr<const Problem> problem_;
   Shape shape_;
   Recipe given_, guarded_;
   bool other_blocks_;
+  std::span<const std::int64_t> head_of_;
   std::vector<Candidate> all_;
 };
 
 }  // namespace
 
 std::vector<Candidate> candidates(const std::shared_ptr<const Problem>& problem, const Recipe& recipe,
-                                  bool other_blocks) {
-  return Builder(problem, recipe, other_blocks).build();
+                                  bool other_blocks, std::span<const std::int64_t> head_of) {
+  return Builder(problem, recipe, other_blocks, head_of).build();
 }
 
 }  // namespace flashscope

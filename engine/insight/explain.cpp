@@ -29,11 +29,13 @@ constexpr std::int64_t kSampleGroup = 16;  // neighbouring rows cost what one ro
 constexpr double kWidened = 8;             // tolerances, where the right answer is far off
 constexpr double kPromising = 0.8, kAccepted = 0.9, kKept = 0.98;
 constexpr std::size_t kConfirmed = 12;  // candidates that go on to all rows
+constexpr std::size_t kNearMisses = 4;  // of those that would spoil right rows
 constexpr std::int64_t kRightRowsConfirmed = 2048;
 
 // How a candidate's rows compare with the output.
 struct Score {
   std::int64_t bad = 0, agree = 0, right = 0, kept = 0, lse_rows = 0, lse_agree = 0;
+  std::int64_t not_finite = 0;  // of those that agree
   double max = 0, squares = 0, right_differs = 0;
   std::int64_t values = 0;
   double share() const { return bad ? static_cast<double>(agree) / static_cast<double>(bad) : 1; }
@@ -81,41 +83,105 @@ class Explainer {
       (right_.rows[row] == RowState::right ? good_ : bad_).push_back(static_cast<std::int64_t>(row));
   }
 
-  std::vector<Explanation> explain(const std::stop_token& stop, const Progress& progress) {
-    if (bad_.empty()) return explain_lse();
-    std::vector<Candidate> all = candidates(problem_, recipe_, options_.other_blocks);
-    const auto total = static_cast<std::int64_t>(all.size() + kConfirmed);
-    const std::vector<Rows> sample = sample_of(bad_, 4), sound = sample_of(good_, 3);
-    std::vector<Score> scores(all.size());
-    on_threads(all.size(), 0, total, progress,
-               [&](std::size_t n) { scores[n] = sampled(all[n], sample, sound, stop); });
-
-    std::vector<std::size_t> order;
-    for (std::size_t n = 0; n < all.size(); ++n)
-      if (scores[n].share() >= kPromising && scores[n].kept_share() >= kPromising) order.push_back(n);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](auto a, auto b) { return better(all[a], scores[a], all[b], scores[b]); });
-    limit(order, all);
-
-    const Rows confirmed_good = thinned(good_, kRightRowsConfirmed);
-    on_threads(order.size(), all.size(), total, progress, [&](std::size_t k) {
-      Score& score = scores[order[k]] = {};
-      judge(all[order[k]], bad_, score, stop);
-      judge(all[order[k]], confirmed_good, score, stop);
-    });
-    std::erase_if(order, [&](auto n) { return scores[n].share() < kAccepted || scores[n].kept_share() < kKept; });
-    std::stable_sort(order.begin(), order.end(),
-                     [&](auto a, auto b) { return better(all[a], scores[a], all[b], scores[b]); });
-    return listed(order, all, scores);
+  Causes find(const std::stop_token& stop, const Progress& progress) {
+    Causes causes;
+    if (bad_.empty()) {
+      causes.named = explain_lse();
+      return causes;
+    }
+    const std::vector<std::int64_t> head_of = exchanged_heads();
+    const std::vector<Candidate> known = candidates(problem_, recipe_, options_.other_blocks, head_of);
+    const std::vector<Candidate> numerics = numerics_candidates(problem_, recipe_);
+    total_ = static_cast<std::int64_t>(known.size() + numerics.size() + 2 * (kConfirmed + kNearMisses));
+    causes.named = try_all(known, 0, causes.near_miss, stop, progress);
+    if (causes.named.empty())
+      causes.named = try_all(numerics, known.size() + kConfirmed + kNearMisses, causes.near_miss, stop, progress);
+    if (!causes.named.empty()) causes.near_miss.reset();
+    return causes;
   }
 
  private:
+  // What explains the output, best first. Where nothing does, `near_miss` becomes what comes nearest, if it is nearer
+  // than what it was.
+  std::vector<Explanation> try_all(const std::vector<Candidate>& all, std::size_t done,
+                                   std::optional<Explanation>& near_miss, const std::stop_token& stop,
+                                   const Progress& progress) {
+    const std::vector<Rows> sample = sample_of(bad_, 4), sound = sample_of(good_, 3);
+    std::vector<Score> scores(all.size());
+    on_threads(all.size(), done, progress, [&](std::size_t n) { scores[n] = sampled(all[n], sample, sound, stop); });
+
+    const auto sort = [&](std::vector<std::size_t>& order) {
+      std::stable_sort(order.begin(), order.end(),
+                       [&](auto a, auto b) { return better(all[a], scores[a], all[b], scores[b]); });
+    };
+    std::vector<std::size_t> order, spoiling;
+    for (std::size_t n = 0; n < all.size(); ++n)
+      if (scores[n].share() >= kPromising) (scores[n].kept_share() >= kPromising ? order : spoiling).push_back(n);
+    sort(order), sort(spoiling);
+    limit(order, all, kConfirmed), limit(spoiling, all, kNearMisses);
+
+    const Rows confirmed_good = thinned(good_, kRightRowsConfirmed);
+    const auto confirm = [&](const std::vector<std::size_t>& which, std::size_t already) {
+      on_threads(which.size(), already, progress, [&](std::size_t k) {
+        Score& score = scores[which[k]] = {};
+        judge(all[which[k]], bad_, score, stop);
+        judge(all[which[k]], confirmed_good, score, stop);
+      });
+    };
+    confirm(order, done + all.size());
+    const auto fails = [&](std::size_t n) { return scores[n].share() < kAccepted || scores[n].kept_share() < kKept; };
+    if (std::all_of(order.begin(), order.end(), fails)) {
+      confirm(spoiling, done + all.size() + kConfirmed);
+      spoiling.insert(spoiling.end(), order.begin(), order.end());
+      // What spoils more than it reproduces is not near.
+      const auto lost = [&](std::size_t n) { return (1 - scores[n].kept_share()) * static_cast<double>(good_.size()); };
+      std::erase_if(spoiling, [&](auto n) {
+        return scores[n].share() < kAccepted || lost(n) >= static_cast<double>(scores[n].agree);
+      });
+      sort(spoiling);
+      std::stable_sort(spoiling.begin(), spoiling.end(), [&](auto a, auto b) {
+        return std::pair(-scores[a].agree, lost(a)) < std::pair(-scores[b].agree, lost(b));
+      });
+      if (!spoiling.empty()) {
+        const std::size_t n = spoiling.front();
+        if (!near_miss || scores[n].agree > near_miss->agree) near_miss = explanation_of(all[n], scores[n]);
+      }
+    }
+    std::erase_if(order, fails);
+    sort(order);
+    return listed(order, all, scores);
+  }
+
+  // The head whose right rows stand in each head of the output; empty where some head is no other's, or none is.
+  std::vector<std::int64_t> exchanged_heads() const {
+    const std::int64_t heads = right_.shape.heads, Nq = right_.shape.Nq, dv = right_.shape.dv;
+    const auto same = [&](std::int64_t row, std::int64_t of) {
+      for (std::int64_t e = 0; e < dv; ++e)
+        if (!(std::abs(theirs_.O[row * dv + e] - right_.right_O[of * dv + e]) <= right_.tolerance)) return false;
+      return true;
+    };
+    std::vector<std::int64_t> head_of;
+    bool any = false;
+    for (std::int64_t h = 0; h < heads; ++h) {
+      const auto first = std::lower_bound(bad_.begin(), bad_.end(), h * Nq);
+      const Rows wrong = thinned(Rows(first, std::lower_bound(first, bad_.end(), (h + 1) * Nq)), kSampleGroup);
+      std::int64_t found = wrong.empty() ? h : -1;
+      for (std::int64_t other = 0; other < heads && found < 0; ++other)
+        if (std::all_of(wrong.begin(), wrong.end(), [&](auto row) { return same(row, other * Nq + row % Nq); }))
+          found = other;
+      if (found < 0) return {};
+      any = any || found != h;
+      head_of.push_back(found);
+    }
+    return any ? head_of : std::vector<std::int64_t>{};
+  }
+
   void note_V(double v) {
     if (std::isfinite(v)) largest_V_ = std::max(largest_V_, std::abs(v));
   }
 
   template <class Work>
-  void on_threads(std::size_t count, std::size_t done, std::int64_t total, const Progress& progress, const Work& work) {
+  void on_threads(std::size_t count, std::size_t done, const Progress& progress, const Work& work) {
     std::atomic<std::size_t> next{0};
     std::mutex mutex;
     std::exception_ptr failed;
@@ -124,7 +190,7 @@ class Explainer {
         for (std::size_t n; (n = next++) < count;) {
           work(n);
           const std::lock_guard lock(mutex);
-          if (progress) progress(static_cast<std::int64_t>(++done), total);
+          if (progress) progress(static_cast<std::int64_t>(++done), total_);
         }
       } catch (...) {
         const std::lock_guard lock(mutex);
@@ -229,6 +295,7 @@ class Explainer {
     ++score.bad;
     if (!same_kind || !near) return;
     ++score.agree;
+    score.not_finite += right_.rows[row] == RowState::nan || right_.rows[row] == RowState::inf;
     score.max = std::max(score.max, difference);
     score.squares += difference * difference, ++score.values;
     if (LSE_.empty()) return;
@@ -254,13 +321,27 @@ class Explainer {
   }
 
   // A few of each name, so that one mistake at many block sizes leaves room for others.
-  static void limit(std::vector<std::size_t>& order, const std::vector<Candidate>& all) {
+  static void limit(std::vector<std::size_t>& order, const std::vector<Candidate>& all, std::size_t most) {
     std::vector<std::size_t> kept;
     for (const std::size_t n : order) {
       const auto same = std::count_if(kept.begin(), kept.end(), [&](auto k) { return all[k].name == all[n].name; });
-      if (same < 3 && kept.size() < kConfirmed) kept.push_back(n);
+      if (same < 3 && kept.size() < most) kept.push_back(n);
     }
     order = std::move(kept);
+  }
+
+  static Explanation explanation_of(const Candidate& candidate, const Score& score) {
+    Explanation e;
+    e.name = candidate.name, e.detail = candidate.detail, e.as_given = candidate.as_given;
+    const GalleryEntry* entry = find_in_gallery(e.name);
+    e.sentence = entry                  ? std::string(entry->sentence)
+                 : score.not_finite > 0 ? candidate.if_not_finite
+                                        : candidate.sentence;
+    e.problem = candidate.problem, e.recipe = candidate.recipe;
+    e.rows = score.bad, e.agree = score.agree, e.right_rows = score.right, e.kept = score.kept;
+    e.max_difference = score.max, e.rms_difference = score.rms(), e.right_differs = score.right_differs;
+    e.lse_agrees = score.lse();
+    return e;
   }
 
   std::vector<Explanation> listed(const std::vector<std::size_t>& order, const std::vector<Candidate>& all,
@@ -274,13 +355,7 @@ class Explainer {
         if (score.agree == known->agree && !all[n].detail.empty()) known->also.push_back(all[n].detail);
         continue;
       }
-      Explanation e;
-      e.name = all[n].name, e.detail = all[n].detail, e.as_given = all[n].as_given;
-      if (const GalleryEntry* entry = find_in_gallery(e.name)) e.sentence = entry->sentence;
-      e.problem = all[n].problem, e.recipe = all[n].recipe;
-      e.rows = score.bad, e.agree = score.agree, e.right_rows = score.right, e.kept = score.kept;
-      e.max_difference = score.max, e.rms_difference = score.rms(), e.right_differs = score.right_differs;
-      e.lse_agrees = score.lse();
+      Explanation e = explanation_of(all[n], score);
       e.tie = equal && !list.empty();
       list.push_back(std::move(e));
     }
@@ -333,14 +408,21 @@ class Explainer {
   Buffer<double> LSE_;
   Rows bad_, good_;
   double largest_V_ = 0;
+  std::int64_t total_ = 0;  // of the progress
 };
 
 }  // namespace
 
+Causes find_causes(std::shared_ptr<const Problem> problem, const Recipe& recipe, const KernelOutput& theirs,
+                   const Comparison& comparison, const ExplainOptions& options, const std::stop_token& stop,
+                   const Progress& progress) {
+  return Explainer(std::move(problem), recipe, theirs, comparison, options).find(stop, progress);
+}
+
 std::vector<Explanation> explain(std::shared_ptr<const Problem> problem, const Recipe& recipe,
                                  const KernelOutput& theirs, const Comparison& comparison,
                                  const ExplainOptions& options, const std::stop_token& stop, const Progress& progress) {
-  return Explainer(std::move(problem), recipe, theirs, comparison, options).explain(stop, progress);
+  return find_causes(std::move(problem), recipe, theirs, comparison, options, stop, progress).named;
 }
 
 std::string text(const Explanation& e) {
@@ -352,6 +434,15 @@ std::string text(const Explanation& e) {
   if (e.right_differs > 0) text += fmt::format("; the right answer differs by {:.2g}", e.right_differs);
   if (!e.lse_agrees) text += "; its LSE is another";
   return text;
+}
+
+std::string near_miss_text(const Explanation& e) {
+  const std::int64_t lost = e.right_rows - e.kept;
+  const bool some = e.right_rows == kRightRowsConfirmed;  // not all right rows were looked at
+  return fmt::format("{}{} reproduces {} of {} wrong rows, but would make {}{} right row{} wrong", e.name,
+                     e.detail.empty() ? "" : fmt::format(" ({})", e.detail), grouped(e.agree), grouped(e.rows),
+                     grouped(lost), some ? fmt::format(" of {}", grouped(e.right_rows)) : "",
+                     lost == 1 && !some ? "" : "s");
 }
 
 }  // namespace flashscope

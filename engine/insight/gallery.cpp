@@ -72,6 +72,11 @@ constexpr std::array kGallery = {
                  "A row whose first tiles hold no visible key computes (-inf) - (-inf), and the NaN stays.",
                  "a visited tile holds no key for some row before that row's first key",
                  "Dense softmax is clean; other block sizes or the other order avoid such a tile."},
+    GalleryEntry{
+        "block-left-out", Kind::convention,
+        "The loop over the column blocks ends one block early, or begins one late: a block is never folded in.",
+        "more than one column block",
+        "Long rows with a last block of few keys; causal masks, under which few rows see the last block."},
     GalleryEntry{"causal-alignment", Kind::convention,
                  "Causal from the top left corner (c <= r) or the bottom right one (c <= r + Nk - Nq).",
                  "causal and Nq != Nk", "Square problems, for which both are the same."},
@@ -107,6 +112,11 @@ constexpr std::array kGallery = {
                  "Flat attention."},
     GalleryEntry{"kv-head-0", Kind::convention, "Every query head reads key/value head 0.",
                  "more than one key/value head", "Tests with one head."},
+    GalleryEntry{"kv-heads-exchanged", Kind::convention,
+                 "Query heads read the key/value heads in another order: in reverse, or the neighbour's.",
+                 "more than one key/value head", "Tests with one key/value head."},
+    GalleryEntry{"heads-exchanged", Kind::convention, "O of one head is written where that of another belongs.",
+                 "more than one head", "Tests with one head; sums over all heads."},
     GalleryEntry{"output-layout", Kind::convention, "O is written as (N, heads, dv) and read as (heads, N, dv).",
                  "more than one head and row", "Tests with one head."},
     GalleryEntry{"input-layout", Kind::convention,
@@ -267,6 +277,21 @@ GalleryPair build(std::string_view name) {
     };
     return pair_of(make_problem("gallery", Tensor(right->Q()), head_0(right->K()), head_0(right->V())), right);
   }
+  if (name == "kv-heads-exchanged") {
+    const auto right = small_problem(2, 2, 1, 2, 1, 1);
+    const auto exchanged = [&](const Tensor& from) {
+      return tensor_of(from.type, 2, from.rows, from.cols,
+                       [&](auto h, auto r, auto c) { return from.at(1 - h, r, c); });
+    };
+    return pair_of(make_problem("gallery", Tensor(right->Q()), exchanged(right->K()), exchanged(right->V())), right);
+  }
+  if (name == "block-left-out") {
+    Mask one;
+    one.rules.lengths = {1};
+    GalleryPair pair = pair_of(scores_problem({0, 0}, one), scores_problem({0, 0}));
+    pair.recipe.Bc = pair.right.Bc = 1;
+    return pair;
+  }
   if (name == "input-layout") {
     const auto right = small_problem(2, 2, 2, 2, 1, 1);
     const auto turned = [&](const Tensor& from) {
@@ -275,7 +300,7 @@ GalleryPair build(std::string_view name) {
     return pair_of(make_problem("gallery", turned(right->Q()), turned(right->K()), turned(right->V())), right);
   }
   // The runs are the same, and only what is handed out differs.
-  if (name == "output-layout") return pair_of(small_problem(2, 2, 2, 2, 1, 1), 2, 2);
+  if (name == "output-layout" || name == "heads-exchanged") return pair_of(small_problem(2, 2, 2, 2, 1, 1), 2, 2);
   return pair_of(scores_problem({0, 0}), 1, 2);  // lse-negative
 }
 

@@ -143,6 +143,92 @@ TEST(Explain, MistakesThatNumbersCannotTellApartAreATie) {
   EXPECT_THAT(names, Contains("finite-sentinel"));
 }
 
+// The mistake itself is not known, or was made together with another: what comes near is said, and not as its name.
+TEST(Explain, ANearMissIsNoName) {
+  const auto problem = random_problem({2, 2, 130, 130, 16, 16, DType::float32}, 5, {}, causal(Causal::top_left));
+  KeepMask keep = make_keep_mask(1, 130, 130);  // the diagonal is hidden, but for the rows that see it alone
+  for (std::int64_t r = 0; r < 130; ++r)
+    for (std::int64_t c = 0; c < std::max<std::int64_t>(r, 1); ++c) set_keep(keep, 0, r, c);
+  Mask mask;
+  mask.keep = std::make_shared<const KeepMask>(std::move(keep));
+  const KernelOutput theirs = output_of(run(*with_mask(problem, mask), Recipe{}), DType::float32);
+  const Comparison found = compare(*problem, Recipe{}, theirs);
+  ASSERT_EQ(found.total().right, 2);
+  const Causes causes = find_causes(problem, Recipe{}, theirs, found);
+  EXPECT_TRUE(causes.named.empty()) << causes.named.front().name;
+  ASSERT_TRUE(causes.near_miss);
+  EXPECT_EQ(causes.near_miss->name, "causal-diagonal");
+  EXPECT_EQ(near_miss_text(*causes.near_miss),
+            "causal-diagonal (c < r: the diagonal is hidden) reproduces 258 of 258 wrong rows, but would make 2 right "
+            "rows wrong");
+  // A right output has none, nor has one that a mistake explains, nor noise.
+  const KernelOutput right = output_of(run(*problem, Recipe{}), DType::float32);
+  EXPECT_FALSE(find_causes(problem, Recipe{}, right, compare(*problem, Recipe{}, right)).near_miss);
+  const Planted planted = plant("no-rescale-o", 0);
+  const Comparison wrong = compare(*planted.problem, planted.recipe, planted.output);
+  EXPECT_FALSE(find_causes(planted.problem, planted.recipe, planted.output, wrong).near_miss);
+  KernelOutput noise = right;
+  for (std::size_t n = 0; n < noise.O.size(); ++n) noise.O[n] += 0.1 * random_normal(4, n);
+  EXPECT_FALSE(find_causes(problem, Recipe{}, noise, compare(*problem, Recipe{}, noise)).near_miss);
+}
+
+// Narrow types are tried where no mistake of the gallery explains the output, and named by the option that does it.
+TEST(Explain, NumericsAreTriedWhereNothingElseExplains) {
+  const auto random = random_problem({2, 2, 90, 90, 32, 16, DType::float16}, 8, {}, causal(Causal::top_left));
+  const auto enlarged = [](const Tensor& from) {
+    Tensor to = from;
+    for (float& x : to.f32) x = static_cast<float>(round_to(DType::float16, 120 * x));
+    return to;
+  };
+  const auto large =
+      make_problem("large", enlarged(random->Q()), enlarged(random->K()), Tensor(random->V()), {}, random->mask);
+  Recipe made;
+  made.numerics.scores = DType::float16;
+  const KernelOutput theirs = output_of(run(*large, made), DType::float16);
+  const Comparison found = compare(*large, Recipe{}, theirs);
+  ASSERT_GT(found.total().nan, 100);
+  const auto list = explain(large, Recipe{}, theirs, found);
+  ASSERT_FALSE(list.empty());
+  EXPECT_EQ(list[0].name, "scores-float16");
+  EXPECT_EQ(list[0].detail, "--score-type float16");
+  EXPECT_EQ(list[0].agree, list[0].rows);
+  EXPECT_THAT(list[0].sentence, HasSubstr("Scores held in float16 overflow"));
+  EXPECT_EQ(list[0].recipe.numerics, made.numerics);
+
+  // Without an overflow: a float32 problem whose P, or whose sums, a kernel held in 16 bits.
+  const auto problem = random_problem({1, 1, 200, 200, 32, 16, DType::float32}, 8);
+  for (const auto& [name, member] : {std::pair{"p-bfloat16", &Numerics::P},
+                                     {"accumulators-bfloat16", &Numerics::accumulators},
+                                     {"scores-bfloat16", &Numerics::scores}}) {
+    Recipe narrow;
+    narrow.numerics.*member = DType::bfloat16;
+    const KernelOutput output = output_of(run(*problem, narrow), DType::float32);
+    const auto named = explain(problem, Recipe{}, output, compare(*problem, Recipe{}, output));
+    ASSERT_FALSE(named.empty()) << name;
+    EXPECT_EQ(named[0].name, name);
+    EXPECT_EQ(named[0].agree, named[0].rows);
+    EXPECT_THAT(named[0].sentence, ::testing::Not(HasSubstr("overflow")));
+  }
+}
+
+TEST(Explain, TheLastBlockOfEachRowBlockIsFound) {
+  const auto problem = random_problem({1, 1, 200, 200, 16, 16, DType::float32}, 3, {}, causal(Causal::top_left));
+  Recipe recipe;
+  recipe.Br = 64, recipe.Bc = 16;
+  KeepMask keep = make_keep_mask(1, 200, 200);
+  for (std::int64_t r = 0; r < 200; ++r)
+    for (std::int64_t c = 0; c < (std::min<std::int64_t>(200, (r / 64 + 1) * 64) - 1) / 16 * 16; ++c)
+      if (c <= r) set_keep(keep, 0, r, c);
+  Mask mask;
+  mask.keep = std::make_shared<const KeepMask>(std::move(keep));
+  const KernelOutput theirs = output_of(run(*with_mask(problem, mask), recipe), DType::float32);
+  const auto list = explain(problem, recipe, theirs, compare(*problem, recipe, theirs));
+  ASSERT_FALSE(list.empty());
+  EXPECT_EQ(list[0].name, "block-left-out");
+  EXPECT_EQ(list[0].detail, "the last column block of each row block");
+  EXPECT_EQ(list[0].agree, list[0].rows);
+}
+
 TEST(Explain, IsCancelledAndTellsHowFarItIs) {
   const Planted planted = plant("no-rescale", 0);
   const Comparison found = compare(*planted.problem, planted.recipe, planted.output);

@@ -1,5 +1,6 @@
 #include "tests/engine/planted_mistakes.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/insight/gallery.h"
@@ -55,13 +56,16 @@ Planted plant(std::string_view name, int variant) {
   recipe.Br = variant == 1 ? 48 : 32, recipe.Bc = variant == 2 ? 16 : 32;
   if (variant == 1) recipe.order = Order::reverse;
   if (name == "gqa-interleaved") shape.heads = 4 + 2 * variant, shape.kv_heads = 2;
-  if (name == "kv-head-0" || name.ends_with("layout")) shape.heads = shape.kv_heads = 2 + variant;
+  if (name == "kv-head-0" || name.ends_with("layout") || name.ends_with("exchanged"))
+    shape.heads = shape.kv_heads = 2 + variant;
+  if (name == "kv-heads-exchanged" && variant == 1) shape.heads = 4, shape.kv_heads = 2;
   if (name == "bf16-row-sum") shape.Nk = 900 + 100 * variant;
   if (name == "k-untransposed") recipe.Bc = shape.d;
   if (name == "scale-of-dv") shape.dv = shape.d + 4;
   const auto seed = static_cast<std::uint64_t>(variant + 1);
   auto& problem = planted.problem;
   problem = random_problem(shape, seed);
+  if (name == "block-left-out" && variant == 2) problem = with_mask(problem, causal(Causal::bottom_right));
   if (name == "local-causal" || name == "causal-alignment" || name == "causal-diagonal")
     problem = with_mask(problem, causal(variant == 1 ? Causal::bottom_right : Causal::top_left));
   if (name == "local-causal") recipe.Bc = recipe.Br / 2;
@@ -140,6 +144,10 @@ Planted plant(std::string_view name, int variant) {
     if (name == "mask-added") changed.bias = std::make_shared<const Bias>(std::move(ones));
     wrong = with_mask(problem, changed);
   }
+  if (name == "block-left-out") {
+    mask.rules.lengths = {(shape.Nk - 1) / recipe.Bc * recipe.Bc};
+    wrong = with_mask(problem, mask);
+  }
   if (name == "mask-missing") wrong = with_mask(problem, {});
   if (name == "bias-scaled") {
     Bias scaled = *mask.bias;
@@ -158,6 +166,16 @@ Planted plant(std::string_view name, int variant) {
         for (std::int64_t e = 0; e < shape.dv; ++e) set(V, h, r, e, V.at(0, r, e));
       }
     wrong = make_problem("head 0", Tensor(problem->Q()), std::move(K), std::move(V));
+  }
+  if (name == "kv-heads-exchanged") {
+    Tensor K = problem->K(), V = problem->V();
+    for (std::int64_t h = 0; h < shape.kv_heads; ++h)
+      for (std::int64_t r = 0; r < shape.Nk; ++r) {
+        const std::int64_t next = (h + 1) % shape.kv_heads;
+        for (std::int64_t e = 0; e < shape.d; ++e) set(K, h, r, e, problem->K().at(next, r, e));
+        for (std::int64_t e = 0; e < shape.dv; ++e) set(V, h, r, e, problem->V().at(next, r, e));
+      }
+    wrong = make_problem("exchanged", Tensor(problem->Q()), std::move(K), std::move(V));
   }
   if (name == "input-layout") {
     const auto turned = [](const Tensor& from) {
@@ -178,6 +196,13 @@ Planted plant(std::string_view name, int variant) {
       for (std::int64_t r = 0; r < shape.Nq; ++r)
         for (std::int64_t e = 0; e < shape.dv; ++e, ++n) O[(r * shape.heads + h) * shape.dv + e] = report.O[n];
     planted.output.LSE.clear();
+  }
+  if (name == "heads-exchanged") {  // the first and the last
+    const auto exchange = [&](Buffer<double>& values) {
+      const auto size = static_cast<std::int64_t>(values.size()) / shape.heads;
+      std::swap_ranges(values.begin(), values.begin() + size, values.end() - size);
+    };
+    exchange(planted.output.O), exchange(planted.output.LSE);
   }
   if (name == "lse-negative")
     for (double& lse : planted.output.LSE) lse = -lse;
