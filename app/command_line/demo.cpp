@@ -39,7 +39,7 @@ void draw(const std::shared_ptr<const Problem>& problem, const Recipe& recipe, s
   Picture picture;
   picture.out = out;
   const std::string renderer = draw_picture(document, picture, stop);
-  fmt::print("{}: state {}, {} x {}, drawn by {}\n\n", out.string(), grouped(K), picture.width, picture.height,
+  fmt::print("{}: step {}, {} x {}, drawn by {}\n\n", out.string(), grouped(K), picture.width, picture.height,
              renderer);
 }
 

@@ -76,7 +76,7 @@ int render(Options& options) {
                 {"head", opened.first_head},
                 {"renderer", renderer}});
   } else {
-    fmt::print("{}: state {} of {}, head {}, {} x {}, drawn by {}\n", options.picture.out.string(), *options.at, steps,
+    fmt::print("{}: step {} of {}, head {}, {} x {}, drawn by {}\n", options.picture.out.string(), *options.at, steps,
                opened.first_head, options.picture.width, options.picture.height, renderer);
   }
   return kDone;

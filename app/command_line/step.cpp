@@ -74,7 +74,7 @@ void print(const Trace& trace, const TraceState& state, std::int64_t head) {
   const Schedule& schedule = trace.schedule();
   fmt::print("{}: {}\n{}\n\n", trace.problem().name, recipe_text(schedule.shape(), schedule.recipe()),
              conventions(schedule.recipe(), schedule.mask()));
-  fmt::print("state {} of {}, head {}", grouped(state.K), grouped(state.steps), head + state.head);
+  fmt::print("step {} of {}, head {}", grouped(state.K), grouped(state.steps), head + state.head);
   if (state.step) {
     fmt::print(": {}", name(state.step->stage));
     if (state.i >= 0) fmt::print(", row block {} (rows {}-{})", state.i, state.row0, state.row0 + state.rows - 1);
@@ -142,7 +142,7 @@ int step(Options& options) {
                     {"rows", Json::array()},
                     {"events", Json::array()}});
       } else {
-        fmt::print("no {} {} state {} of {}\n", what, options.back ? "before" : "after", std::min(K, steps), steps);
+        fmt::print("no {} {} step {} of {}\n", what, options.back ? "before" : "after", std::min(K, steps), steps);
       }
       return kDone;
     }
