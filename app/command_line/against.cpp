@@ -37,10 +37,10 @@ Json json_of(const Explanation& e) {
 
 }  // namespace
 
-Against compare_with(const std::filesystem::path& file, const LseConvention& lse, const ProblemOptions& options,
-                     const OpenedProblem& opened, const Recipe& recipe, int threads, const std::stop_token& stop) {
+Against compare_with(const AgainstOptions& with, const ProblemOptions& options, const OpenedProblem& opened,
+                     const Recipe& recipe, int threads, const std::stop_token& stop) {
   OutputFile wanted;
-  wanted.path = file, wanted.lse = lse;
+  wanted.path = with.file, wanted.lse = with.lse, wanted.type = with.type;
   wanted.layout = options.layout, wanted.batch = options.batch, wanted.head = options.head;
   wanted.memory_limit = options.memory;
   Against against;
@@ -51,8 +51,8 @@ Against compare_with(const std::filesystem::path& file, const LseConvention& lse
   ProgressLine explaining("trying known mistakes");
   ExplainOptions how;
   how.threads = threads;
-  against.explanations =
-      explain(opened.problem, recipe, against.theirs, against.comparison, how, stop, explaining.callback());
+  against.causes =
+      find_causes(opened.problem, recipe, against.theirs, against.comparison, how, stop, explaining.callback());
   return against;
 }
 
@@ -63,10 +63,14 @@ Json json_of(const Against& against, std::int64_t first_head) {
   object["rows"] = found.rows.size();
   object["max_error"] = number(found.max_error);
   object["explained_by"] = Json::array();
-  for (const Explanation& e : against.explanations) object["explained_by"].push_back(e.name);
+  for (const Explanation& e : against.causes.named) object["explained_by"].push_back(e.name);
   object["verdict"] = verdict(found);
   object["file"] = against.theirs.name;
   object["precision"] = name(found.precision);
+  object["o_type"] = name(against.theirs.type);
+  object["values_are"] = found.values_are ? Json(name(*found.values_are)) : Json();
+  object["read_as"] = Json::object();
+  for (const ReadAs& array : against.theirs.read_as) object["read_as"][array.role] = array.layout;
   object["reference"] = found.reference;
   object["tolerance"] = number(found.tolerance);
   object["plain_error"] = found.plain_error ? number(*found.plain_error) : Json();
@@ -92,14 +96,60 @@ Json json_of(const Against& against, std::int64_t first_head) {
                      {"from_m_and_l", found.lse->from_m_and_l},
                      {"read_as", found.lse->from_m_and_l ? "m + ln l" : text(found.lse->read_as)}};
   object["explanations"] = Json::array();
-  for (const Explanation& e : against.explanations) object["explanations"].push_back(json_of(e));
+  for (const Explanation& e : against.causes.named) object["explanations"].push_back(json_of(e));
+  object["near_miss"] = nullptr;
+  if (against.causes.near_miss) {
+    object["near_miss"] = json_of(*against.causes.near_miss);
+    object["near_miss"]["right_rows_lost"] = against.causes.near_miss->right_rows - against.causes.near_miss->kept;
+  }
   return object;
 }
+
+namespace {
+
+void print_verdict(const Against& against) {
+  const Comparison& found = against.comparison;
+  const auto rows = static_cast<std::int64_t>(found.rows.size());
+  const std::int64_t not_right = rows - found.total().right;
+  const std::string of = fmt::format("{} of {} row{}", grouped(not_right), grouped(rows), rows == 1 ? "" : "s");
+  std::string words = "right";
+  if (!found.right())
+    words = not_right > 0 ? "wrong, " + of : "wrong, LSE alone: O is right";
+  else if (std::string_view(verdict(found)) == "rounding")
+    words = fmt::format("right; what is left is the rounding of {}", name(found.precision));
+  fmt::print("against {}: {}\n", against.theirs.name, words);
+  if (found.values_are)
+    fmt::print("every value is a {}: judged as such (--against-dtype {}: as it is stored)\n", name(*found.values_are),
+               size_of(against.theirs.type) == 8 ? "float32" : name(against.theirs.type));
+  if (!found.pattern.text.empty()) fmt::print("where: {}\n", found.pattern.text);
+}
+
+void print_causes(const Causes& causes) {
+  const std::vector<Explanation>& named = causes.named;
+  if (named.empty()) {
+    fmt::print("no known mistake, convention or other block size reproduces it\n");
+    if (causes.near_miss)
+      fmt::print("closest: {}\n  {}\n", near_miss_text(*causes.near_miss), causes.near_miss->sentence);
+    return;
+  }
+  const bool tie = std::any_of(named.begin(), named.end(), [](const Explanation& e) { return e.tie; });
+  fmt::print("explained by{}\n", tie ? ", those marked = equally well" : "");
+  for (std::size_t n = 0; n < named.size(); ++n) {
+    const Explanation& e = named[n];
+    const bool tied = e.tie || (n == 0 && tie);
+    fmt::print("  {} {}\n    {}\n", tied ? "=" : "-", text(e), e.sentence);
+    if (!e.also.empty()) fmt::print("    as well: {}\n", fmt::join(e.also, "; "));
+  }
+}
+
+}  // namespace
 
 void print(const Against& against, std::int64_t first_head) {
   const Comparison& found = against.comparison;
   const RowCounts total = found.total();
-  fmt::print("\nagainst {}: {}\n", against.theirs.name, verdict(found));
+  print_verdict(against);
+  if (!found.right()) print_causes(against.causes);
+  fmt::print("\ncompared\n");
   Table table;
   table.line({"rows", grouped(total.right),
               fmt::format("right of {}", grouped(static_cast<std::int64_t>(found.rows.size())))});
@@ -108,7 +158,8 @@ void print(const Against& against, std::int64_t first_head) {
   if (total.inf > 0) table.line({"", grouped(total.inf), "Inf"});
   if (const std::string nan = nan_text(found.cells); !nan.empty()) table.line({"", "", nan});
   table.line({"largest error", number_text(found.max_error),
-              fmt::format("against {}, in head {}, row {}; tolerance {}", found.reference,
+              fmt::format("{}against {}, in head {}, row {}; tolerance {}",
+                          total.nan + total.inf > 0 ? "of the other rows, " : "", found.reference,
                           first_head + found.worst_head, found.worst_row, number_text(found.tolerance))});
   if (found.plain_error)
     table.line({"plain attention", number_text(*found.plain_error),
@@ -125,6 +176,12 @@ void print(const Against& against, std::int64_t first_head) {
     if (lse.plus_inf > 0) table.line({"", grouped(lse.plus_inf), "+inf: taken for empty, or NaN in the kernel"});
     if (lse.plus_inf_empty > 0) table.line({"", grouped(lse.plus_inf_empty), "+inf for an empty row, a convention"});
   }
+  for (const ReadAs& array : against.theirs.read_as)
+    table.line(
+        {array.role == "lse" ? "LSE"
+         : array.role == "o" ? "O"
+                             : array.role,
+         "", "read as " + array.layout + (array.also.empty() ? "" : "; " + array.also + " fits as well (--layout)")});
   fmt::print("{}", table.text());
   if (found.heads.size() > 1 && !found.right()) {
     for (std::size_t h = 0; h < found.heads.size(); ++h) {
@@ -133,25 +190,6 @@ void print(const Against& against, std::int64_t first_head) {
         fmt::print("  head {}: {} right, {} wrong, {} NaN, {} Inf\n", first_head + static_cast<std::int64_t>(h),
                    grouped(head.right), grouped(head.wrong), grouped(head.nan), grouped(head.inf));
     }
-  }
-  if (!found.pattern.text.empty()) fmt::print("where: {}\n", found.pattern.text);
-  if (found.right()) {
-    if (std::string_view(verdict(found)) == "rounding")
-      fmt::print("what is left is the rounding of {}\n", name(found.precision));
-    return;
-  }
-  if (against.explanations.empty()) {
-    fmt::print("no known mistake, convention or other block size reproduces it\n");
-    return;
-  }
-  const bool tie =
-      std::any_of(against.explanations.begin(), against.explanations.end(), [](const Explanation& e) { return e.tie; });
-  fmt::print("explained by{}\n", tie ? ", those marked = equally well" : "");
-  for (std::size_t n = 0; n < against.explanations.size(); ++n) {
-    const Explanation& e = against.explanations[n];
-    const bool tied = e.tie || (n == 0 && tie);
-    fmt::print("  {} {}\n    {}\n", tied ? "=" : "-", text(e), e.sentence);
-    if (!e.also.empty()) fmt::print("    as well: {}\n", fmt::join(e.also, "; "));
   }
 }
 

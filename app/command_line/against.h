@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <vector>
+#include <optional>
 
 #include "app/command_line/interrupt.h"
 #include "app/command_line/options.h"
@@ -16,13 +16,19 @@ namespace flashscope::command_line {
 struct Against {
   KernelOutput theirs;
   Comparison comparison;
-  std::vector<Explanation> explanations;
+  Causes causes;
+};
+struct AgainstOptions {
+  std::filesystem::path file;
+  LseConvention lse;
+  std::optional<DType> type;  // of its O
 };
 
 // Throws InputError, Cancelled.
-Against compare_with(const std::filesystem::path& file, const LseConvention& lse, const ProblemOptions& options,
-                     const OpenedProblem& opened, const Recipe& recipe, int threads, const std::stop_token& stop);
+Against compare_with(const AgainstOptions& with, const ProblemOptions& options, const OpenedProblem& opened,
+                     const Recipe& recipe, int threads, const std::stop_token& stop);
 Json json_of(const Against& against, std::int64_t first_head);
-void print(const Against& against, std::int64_t first_head);  // for people
+// For people: what it is, where and why; then the figures.
+void print(const Against& against, std::int64_t first_head);
 
 }  // namespace flashscope::command_line

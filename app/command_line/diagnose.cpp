@@ -13,6 +13,7 @@
 #include "app/command_line/options.h"
 #include "app/command_line/run_nans.h"
 #include "app/command_line/why_output.h"
+#include "engine/insight/product_range.h"
 
 namespace flashscope::command_line {
 namespace {
@@ -21,8 +22,8 @@ struct Options {
   ProblemOptions problem;
   KernelOptions kernel;
   std::vector<std::string> cells;  // of --why
-  std::filesystem::path against;
-  LseConvention lse;
+  AgainstOptions against;
+  bool lse_given = false;
   std::int64_t threads = 0;
   bool json = false;
 };
@@ -33,7 +34,8 @@ struct Findings {
   std::vector<Convention> conventions;
   std::optional<Provenance> first_nan;  // of the first NaN
   std::vector<Provenance> answers;      // to the questions, in their order
-  std::vector<TracedRun> runs;          // of a session
+  std::optional<ProductRange> products;
+  std::vector<TracedRun> runs;  // of a session
 };
 
 Json report_json(const Problem& problem, const Recipe& recipe, const Findings& findings, const LseConvention& lse,
@@ -42,6 +44,7 @@ Json report_json(const Problem& problem, const Recipe& recipe, const Findings& f
   Json object;
   object["problem"] = problem.name;
   object["nan_rows"] = rows_json(found.nan_rows);
+  object["nan_row_ranges"] = ranges_json(found.nan_rows);
   object["first_nan"] = nullptr;
   if (found.first_nan) {
     const FirstNan& first = *found.first_nan;
@@ -58,10 +61,18 @@ Json report_json(const Problem& problem, const Recipe& recipe, const Findings& f
   Json& answers = object["why"] = Json::array();
   for (const Provenance& answer : findings.answers) answers.push_back(json_of(answer, first_head));
   object["empty_rows"] = rows_json(found.empty_rows);
+  object["empty_row_ranges"] = ranges_json(found.empty_rows);
   object["against"] = nullptr;
   object["mask"] = json_of(findings.mask, first_head);
   object["mask"]["looks_like_zero_times_inf"] = found.mask.looks_like_zero_times_inf;
   object["mask"]["looks_like_keep"] = found.mask.looks_like_keep;
+  object["products"] = nullptr;
+  if (findings.products)
+    object["products"] = {{"largest", findings.products->largest},
+                          {"head", first_head + findings.products->head},
+                          {"row", findings.products->row},
+                          {"key", findings.products->key},
+                          {"rows_beyond_float16", findings.products->rows_beyond}};
   object["shape"] = json_of(problem.shape());
   object["recipe"] = json_of(recipe);
   object["conventions"] = conventions(recipe, problem.mask, lse);
@@ -86,7 +97,7 @@ void print(const Problem& problem, const Recipe& recipe, const Findings& finding
   print_rows("NaN rows", found.nan_rows, first_head);
   if (found.first_nan) {
     const FirstNan& first = *found.first_nan;
-    fmt::print("first NaN: state {}, head {}, ", first.step, first_head + first.head);
+    fmt::print("first NaN: step {}, head {}, ", first.step, first_head + first.head);
     if (first.j >= 0) {
       fmt::print("tile ({}, {}), row {}, stage {}\n", first.i, first.j, first.row, name(first.stage));
     } else {
@@ -98,6 +109,8 @@ void print(const Problem& problem, const Recipe& recipe, const Findings& finding
   print_rows("empty rows", found.empty_rows, first_head);
   for (const Provenance& answer : findings.answers) print_why(answer, problem.shape().heads, first_head);
   if (!problem.mask.none()) print_mask(problem, findings.mask, first_head);
+  if (findings.products && findings.products->rows_beyond > 0)
+    fmt::print("! {}\n", text(*findings.products, first_head));
   print_conventions(findings.conventions);
 }
 
@@ -126,21 +139,26 @@ int diagnose_problem(Options& options) {
   found.mask.report = mask_report(problem, schedule, interrupt.token());
   if (masked_scores_matter(found.mask.report, recipe))
     found.mask.scores = score_report(problem, schedule, found.mask.report, threads, interrupt.token());
+  found.products = product_range(opened.problem, recipe, threads, interrupt.token());
   found.conventions = conventions_in_force(problem, recipe);
-  for (Convention& one : lse_conventions(options.lse)) found.conventions.push_back(std::move(one));
   std::optional<Against> against;
-  if (!options.against.empty())
-    against = compare_with(options.against, options.lse, options.problem, opened, recipe, threads, interrupt.token());
+  if (!options.against.file.empty())
+    against = compare_with(options.against, options.problem, opened, recipe, threads, interrupt.token());
+  // Nothing that people are shown depends on them without an LSE.
+  const bool lse_asked = std::any_of(found.answers.begin(), found.answers.end(),
+                                     [](const Provenance& answer) { return answer.links.front().of == CellKind::LSE; });
+  if (options.json || options.lse_given || lse_asked || (against && against->comparison.lse))
+    for (Convention& one : lse_conventions(options.against.lse)) found.conventions.push_back(std::move(one));
   const std::vector<ErrorSource> cost = numerics_cost(problem, recipe, interrupt.token());
   if (options.json) {
-    Json object = report_json(problem, recipe, found, options.lse, opened.first_head);
+    Json object = report_json(problem, recipe, found, options.against.lse, opened.first_head);
     if (against) object["against"] = json_of(*against, opened.first_head);
     object["numerics"] = json_of(cost, opened.first_head);
     object["runs"] = json_of(found.runs);
     print_json(object);
   } else {
-    print(problem, recipe, found, options.lse, opened.first_head);
-    if (against) print(*against, opened.first_head);
+    if (against) print(*against, opened.first_head), fmt::print("\n");
+    print(problem, recipe, found, options.against.lse, opened.first_head);
     command_line::print(cost, opened.first_head);
     command_line::print(found.runs);
   }
@@ -168,9 +186,13 @@ void add_diagnose(Command& command) {
         }
       });
   command.path("--against", "your kernel's O (.npy), or o, lse, m, l (.npz, .safetensors): compared and explained",
-               options->against);
-  command.option("--lse", "HOW", "how LSE is written, and read of --against: natural, or some of base2,negative,+inf",
-                 [options](const std::string& words) { options->lse = parse_lse(words); });
+               options->against.file);
+  command.choice("--against-dtype", {"float32", "float16", "bfloat16"},
+                 "the type that O of --against is judged as, whatever its file stores; bfloat16 takes raw uint16 too",
+                 [options](const std::string& word) { options->against.type = parse_dtype(word); });
+  command.option(
+      "--lse", "HOW", "how LSE is written, and read of --against: natural, or some of base2,negative,+inf",
+      [options](const std::string& words) { options->against.lse = parse_lse(words), options->lse_given = true; });
   add_problem(command, options->problem, options->kernel.recipe);
   add_kernel(command, options->kernel);
   command.footer(

@@ -110,6 +110,21 @@ Json rows_json(const std::vector<std::vector<std::int64_t>>& rows) {
   return rows.size() == 1 ? Json(rows[0]) : Json(rows);
 }
 
+Json ranges_json(const std::vector<std::vector<std::int64_t>>& rows) {
+  const auto ranges = [](const std::vector<std::int64_t>& of) {
+    Json list = Json::array();
+    for (std::size_t n = 0, end = 0; n < of.size(); n = end) {
+      for (end = n + 1; end < of.size() && of[end] == of[end - 1] + 1;) ++end;
+      list.push_back({of[n], of[end - 1]});
+    }
+    return list;
+  };
+  if (rows.size() == 1) return ranges(rows[0]);
+  Json list = Json::array();
+  for (const auto& of : rows) list.push_back(ranges(of));
+  return list;
+}
+
 std::string rows_text(const std::vector<std::int64_t>& rows) {
   if (rows.empty()) return "none";
   std::string text;

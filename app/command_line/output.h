@@ -23,7 +23,9 @@ Json json_of(const Shape& shape);
 Json json_of(const Recipe& recipe);
 Json json_of(const OnChip& chip);
 Json rows_json(const std::vector<std::vector<std::int64_t>>& rows);  // one list for one head, else a list of lists
-void print_json(const Json& object);                                 // one object on standard output
+// The same as ranges [[first, last], ...], which stay short where whole blocks are named.
+Json ranges_json(const std::vector<std::vector<std::int64_t>>& rows);
+void print_json(const Json& object);  // one object on standard output
 
 // ---- for people; more in engine/digits.h
 std::string bytes_text(std::int64_t n);                        // 33.16 MiB

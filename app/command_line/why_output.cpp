@@ -22,6 +22,17 @@ Json rows_json(const std::vector<MaskRow>& rows, std::int64_t first_head) {
   return list;
 }
 
+// [first row, last row, keys of the first, keys of the last]: rows in which the count changes by the same each time.
+Json runs_json(const std::vector<std::int64_t>& per_row) {
+  Json list = Json::array();
+  for (std::size_t n = 0, end = 0; n < per_row.size(); n = end) {
+    for (end = n + 1; end < per_row.size(); ++end)
+      if (end > n + 1 && per_row[end] - per_row[end - 1] != per_row[n + 1] - per_row[n]) break;
+    list.push_back({n, end - 1, per_row[n], per_row[end - 1]});
+  }
+  return list;
+}
+
 }  // namespace
 
 Json json_of(const Provenance& provenance, std::int64_t first_head) {
@@ -93,9 +104,9 @@ Json json_of(const MaskFindings& mask, std::int64_t first_head) {
                        {"min", keys.min},
                        {"median", keys.median},
                        {"max", keys.max},
-                       {"empty_rows", keys.empty_rows},
-                       {"one_key_rows", keys.one_key_rows},
-                       {"per_row", keys.per_row}});
+                       {"empty_row_ranges", ranges_json({keys.empty_rows})},
+                       {"one_key_row_ranges", ranges_json({keys.one_key_rows})},
+                       {"runs", runs_json(keys.per_row)}});
   }
   object["tiles"] = nullptr;
   if (const auto& tiles = report.tiles)

@@ -22,6 +22,8 @@ TEST_F(CommandLine, DiagnoseSaysWhyAndReportsTheMask) {
   EXPECT_TRUE(why[1]["cause"].is_null());
   EXPECT_EQ(object["first_nan"]["why"]["cause"], object["first_nan"]["cause"]);
   EXPECT_EQ(object["mask"]["visible_keys"][0]["min"], 1);
+  EXPECT_EQ(object["mask"]["visible_keys"][0]["runs"], json::parse("[[0, 299, 1, 300]]"));
+  EXPECT_EQ(object["mask"]["visible_keys"][0]["one_key_row_ranges"], json::parse("[[0, 0]]"));
   EXPECT_EQ(object["mask"]["visible_keys"][0]["median"], 150.5);
   EXPECT_EQ(object["mask"]["tiles"]["visited"], 11);
   EXPECT_EQ(object["other_conventions"][0]["option"], "--causal bottom-right");
@@ -74,6 +76,8 @@ TEST_F(CommandLine, MasksByRule) {
   const json report = run_json("diagnose " + shape + "--documents 20,30,14 --skip all");
   EXPECT_EQ(report["mask"]["visible_keys"][0]["min"], 14);
   EXPECT_EQ(report["mask"]["visible_keys"][0]["max"], 30);
+  EXPECT_EQ(report["mask"]["visible_keys"][0]["runs"],
+            json::parse("[[0, 19, 20, 20], [20, 49, 30, 30], [50, 63, 14, 14]]"));
   // Documents lie in blocks 0-1, 1-3 and 3: the four row blocks meet 2 + 4 + 3 + 3 of them.
   const std::string count = "count --n 64 --d 8 --br 16 --bc 16 --documents 20,30,14";
   EXPECT_EQ(run_json(count + " --skip all")["tiles_visited"], 12);
@@ -88,6 +92,8 @@ TEST_F(CommandLine, DiagnoseListsTheStripesOfReverseCausal) {
       "diagnose --random 1 --n 300 --d 16 --br 64 --bc 100 --algorithm flash1 --causal --order reverse --guard none",
       3);
   EXPECT_EQ(object["nan_rows"], golden()["reverse_causal_nan"]["rows"]);
+  EXPECT_EQ(object["nan_row_ranges"], json::parse("[[64, 99], [192, 199]]"));
+  EXPECT_EQ(object["empty_row_ranges"], json::array());
   EXPECT_EQ(object["first_nan"]["cause"], "inf_minus_inf");
   EXPECT_EQ(object["first_nan"]["stage"], "exponentials");
   EXPECT_EQ(object["empty_rows"], json::array());
@@ -106,6 +112,7 @@ TEST_F(CommandLine, DiagnoseSeveralHeads) {
   const json object = run_json("diagnose --random 1 --heads 2 --n 10 --nk 6 --d 4 --causal bottom-right");
   EXPECT_EQ(object["nan_rows"], json::parse("[[], []]"));
   EXPECT_EQ(object["empty_rows"], json::parse("[[0, 1, 2, 3], [0, 1, 2, 3]]"));
+  EXPECT_EQ(object["empty_row_ranges"], json::parse("[[[0, 3]], [[0, 3]]]"));
   const json one = run_json("diagnose --random 1 --heads 2 --head 1 --n 10 --nk 6 --d 4 --causal bottom-right");
   EXPECT_EQ(one["empty_rows"], json::parse("[0, 1, 2, 3]"));
 }

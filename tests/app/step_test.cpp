@@ -106,7 +106,8 @@ TEST_F(CommandLine, InfinitiesAreStrings) {
 TEST_F(CommandLine, JsonHasARowALine) {
   const std::string out = run("step --random 1 --n 8 --d 4 --at 5 --json").out;
   EXPECT_THAT(out, testing::ContainsRegex("\n    \\{\"row\": 0, \"m\": [-0-9.e]+, \"l\": 0.0, \"alpha\": null\\},\n"));
-  EXPECT_THAT(run("diagnose --random 1 --n 4 --d 4 --causal --json").out, HasSubstr("\"per_row\": [1, 2, 3, 4]"));
+  EXPECT_THAT(run("diagnose --random 1 --n 5 --nk 2 --d 4 --causal bottom-right --json").out,
+              HasSubstr("\"empty_rows\": [0, 1, 2],"));
 }
 
 TEST_F(CommandLine, RowOfTheDocuments) {

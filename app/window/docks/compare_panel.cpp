@@ -121,13 +121,14 @@ void ComparePanel::load(const std::filesystem::path& file) {
         const KernelOutput theirs = load_output(wanted, problem->shape(), stop);
         Result result;
         result.comparison = std::make_shared<const Comparison>(compare(*problem, recipe, theirs, 0, stop, part(0)));
-        result.explanations = explain(problem, recipe, theirs, *result.comparison, {}, stop, part(0.5));
+        result.causes = find_causes(problem, recipe, theirs, *result.comparison, {}, stop, part(0.5));
         return result;
       },
       [this, of = problem_, recipe = recipe_](Result result) {
         compared_ = of, compared_recipe_ = recipe;
         comparison_ = std::move(result.comparison);
-        explanations_ = std::move(result.explanations);
+        explanations_ = std::move(result.causes.named);
+        near_miss_ = std::move(result.causes.near_miss);
         show_result();
         show_running();
       },
@@ -186,6 +187,8 @@ void ComparePanel::show_result() {
   figures.row({"tolerance", number(found.tolerance) + (found.plain_error ? "" : " (fixed for float64)")});
   if (found.plain_error)
     figures.row({QString("plain attention in %1 makes").arg(text(name(found.precision))), number(*found.plain_error)});
+  if (found.values_are)
+    figures.row({QString("every value is a %1").arg(text(name(*found.values_are))), "judged as such"});
   figures.row({"rms error / spread of the right O", number(found.cells.rms_over_spread(), 3)});
   html += figures.html();
   if (!found.pattern.text.empty())
@@ -198,7 +201,8 @@ void ComparePanel::show_result() {
                      found.lse->from_m_and_l ? "m + ln l, from m and l" : lse_links(found.lse->read_as, c));
   }
   if (!found.right() && explanations_.empty())
-    html += "<p style='margin:0'>No known mistake, convention or other block size reproduces it.</p>";
+    html += "<p style='margin:0'>No known mistake, convention or other block size reproduces it." +
+            (near_miss_ ? " Closest: " + text(near_miss_text(*near_miss_)).toHtmlEscaped() + "." : QString()) + "</p>";
   text_->setHtml(html);
   fit_text();
   const bool tie = std::any_of(explanations_.begin(), explanations_.end(), [](const Explanation& e) { return e.tie; });

@@ -39,7 +39,7 @@ class ComparePanel : public Panel {
  private:
   struct Result {
     std::shared_ptr<const Comparison> comparison;
-    std::vector<Explanation> explanations;
+    Causes causes;
   };
   void choose_file();
   void show_result();
@@ -63,6 +63,7 @@ class ComparePanel : public Panel {
   LseConvention lse_;  // in which a file's LSE is read
   std::shared_ptr<const Comparison> comparison_;
   std::vector<Explanation> explanations_;
+  std::optional<Explanation> near_miss_;  // where there are none
   std::shared_ptr<std::atomic<double>> done_ = std::make_shared<std::atomic<double>>(0);
   Background work_;
 };
