@@ -139,7 +139,7 @@ int diagnose_problem(Options& options) {
   found.mask.report = mask_report(problem, schedule, interrupt.token());
   if (masked_scores_matter(found.mask.report, recipe))
     found.mask.scores = score_report(problem, schedule, found.mask.report, threads, interrupt.token());
-  found.products = product_range(opened.problem, recipe, threads, interrupt.token());
+  found.products = product_range(opened.problem, recipe, threads, interrupt.token(), line.callback());
   found.conventions = conventions_in_force(problem, recipe);
   std::optional<Against> against;
   if (!options.against.file.empty())
