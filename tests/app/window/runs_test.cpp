@@ -133,7 +133,7 @@ TEST_F(RunsTest, ANanOfTheGpuIsTracedByTheSameChain) {
   ASSERT_TRUE(wait_until([&] { return runs->nans() != nullptr; }));
   EXPECT_TRUE(runs->nans()->same());
   auto* text = find<QTextBrowser>("comparison");
-  EXPECT_TRUE(text->toPlainText().contains("4 rows are NaN on one side only")) << text->toPlainText().toStdString();
+  EXPECT_TRUE(text->toPlainText().contains("4 rows NaN here only")) << text->toPlainText().toStdString();
   EXPECT_TRUE(text->toPlainText().contains("its chain is this run's"));
   // From another recipe: a click goes to the run's own and asks there.
   Recipe guarded = recipe;
