@@ -13,6 +13,7 @@
 #include "engine/attention/row_walk.h"
 #include "engine/digits.h"
 #include "engine/error.h"
+#include "engine/threads.h"
 
 namespace flashscope {
 namespace {
@@ -178,8 +179,7 @@ void complete(Report& report, const Problem& problem, const CheckRows& check, in
 Report run_on_cpu(const Problem& problem, const Recipe& recipe, const RunOptions& options, const std::stop_token& stop,
                   const Progress& progress) {
   const Shape shape = problem.shape();
-  const int threads =
-      options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = threads_or_cores(options.threads);
   check(recipe, shape);
   if (const double bytes = estimated_bytes(problem, recipe, threads); bytes > static_cast<double>(options.memory_limit))
     throw InputError(

@@ -7,9 +7,9 @@
 #include <limits>
 #include <mutex>
 #include <random>
-#include <thread>
 
 #include "engine/error.h"
+#include "engine/threads.h"
 
 namespace flashscope {
 namespace {
@@ -302,12 +302,7 @@ ErrorReport error_vs_float64(const Problem& problem, std::span<const double> O, 
       }
     }
   };
-  {
-    std::vector<std::jthread> workers;
-    const int wanted = threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    for (int t = 1; t < wanted; ++t) workers.emplace_back(work);
-    work();
-  }
+  on_threads(threads, work);
   if (stop.stop_requested()) throw Cancelled();
   report.nan_mismatch = nan.here + nan.there;
   double largest_V = 0;

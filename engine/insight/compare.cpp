@@ -9,12 +9,12 @@
 #include <limits>
 #include <mutex>
 #include <set>
-#include <thread>
 
 #include "engine/attention/cpu_runner.h"
 #include "engine/attention/reference.h"
 #include "engine/digits.h"
 #include "engine/error.h"
+#include "engine/threads.h"
 
 namespace flashscope {
 namespace {
@@ -69,12 +69,7 @@ void for_row_pieces(const Shape& shape, int threads, const std::stop_token& stop
       }
     }
   };
-  {
-    std::vector<std::jthread> workers;
-    const int wanted = threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    for (int t = 1; t < wanted; ++t) workers.emplace_back(run);
-    run();
-  }
+  on_threads(threads, run);
   if (stop.stop_requested()) throw Cancelled();
 }
 

@@ -10,13 +10,13 @@
 #include <mutex>
 #include <numbers>
 #include <span>
-#include <thread>
 
 #include "engine/attention/row_walk.h"
 #include "engine/digits.h"
 #include "engine/error.h"
 #include "engine/insight/candidates.h"
 #include "engine/insight/gallery.h"
+#include "engine/threads.h"
 
 namespace flashscope {
 namespace {
@@ -108,7 +108,7 @@ class Explainer {
                                    const Progress& progress) {
     const std::vector<Rows> sample = sample_of(bad_, 4), sound = sample_of(good_, 3);
     std::vector<Score> scores(all.size());
-    on_threads(all.size(), done, progress, [&](std::size_t n) { scores[n] = sampled(all[n], sample, sound, stop); });
+    share_out(all.size(), done, progress, [&](std::size_t n) { scores[n] = sampled(all[n], sample, sound, stop); });
 
     const auto sort = [&](std::vector<std::size_t>& order) {
       std::stable_sort(order.begin(), order.end(),
@@ -122,7 +122,7 @@ class Explainer {
 
     const Rows confirmed_good = thinned(good_, kRightRowsConfirmed);
     const auto confirm = [&](const std::vector<std::size_t>& which, std::size_t already) {
-      on_threads(which.size(), already, progress, [&](std::size_t k) {
+      share_out(which.size(), already, progress, [&](std::size_t k) {
         Score& score = scores[which[k]] = {};
         judge(all[which[k]], bad_, score, stop);
         judge(all[which[k]], confirmed_good, score, stop);
@@ -181,7 +181,7 @@ class Explainer {
   }
 
   template <class Work>
-  void on_threads(std::size_t count, std::size_t done, const Progress& progress, const Work& work) {
+  void share_out(std::size_t count, std::size_t done, const Progress& progress, const Work& work) {
     std::atomic<std::size_t> next{0};
     std::mutex mutex;
     std::exception_ptr failed;
@@ -198,13 +198,7 @@ class Explainer {
         next = count;
       }
     };
-    {
-      std::vector<std::jthread> workers;
-      const int wanted =
-          options_.threads > 0 ? options_.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-      for (int t = 1; t < wanted; ++t) workers.emplace_back(run);
-      run();
-    }
+    on_threads(options_.threads, run);
     if (failed) std::rethrow_exception(failed);
   }
 

@@ -6,10 +6,10 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
-#include <thread>
 
 #include "engine/attention/row_walk.h"
 #include "engine/error.h"
+#include "engine/threads.h"
 
 namespace flashscope {
 namespace {
@@ -56,12 +56,7 @@ class Scan {
         if (progress) progress(++done, blocks);
       }
     };
-    {
-      std::vector<std::jthread> workers;
-      const int wanted = threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-      for (int t = 1; t < wanted && t < blocks; ++t) workers.emplace_back(work);
-      work();
-    }
+    on_threads(threads, work, blocks);
     if (stop.stop_requested()) throw Cancelled();
     return all;
   }

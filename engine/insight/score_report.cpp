@@ -6,12 +6,12 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
-#include <thread>
 
 #include "engine/attention/row_walk.h"
 #include "engine/digits.h"
 #include "engine/error.h"
 #include "engine/insight/mask_report.h"
+#include "engine/threads.h"
 
 namespace flashscope {
 namespace {
@@ -89,12 +89,7 @@ ScoreReport scan(const Problem& problem, const Schedule& schedule, double stand_
       if (progress) progress(++done, blocks);
     }
   };
-  {
-    std::vector<std::jthread> workers;
-    const int wanted = threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    for (int t = 1; t < wanted && t < blocks; ++t) workers.emplace_back(work);
-    work();
-  }
+  on_threads(threads, work, blocks);
   if (stop.stop_requested()) throw Cancelled();
   auto& list = report.maximum_on_masked;
   std::sort(list.begin(), list.end(),

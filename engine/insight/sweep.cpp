@@ -9,6 +9,7 @@
 
 #include "engine/digits.h"
 #include "engine/error.h"
+#include "engine/threads.h"
 
 namespace flashscope {
 namespace {
@@ -249,7 +250,7 @@ SweepMap sweep_map(const SweepProblem& problem, Recipe recipe, const AxisRange& 
       }
     }
   };
-  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  threads = threads_or_cores(threads);
   {
     std::vector<std::jthread> helpers;
     for (int n = 1; n < std::min<int>(threads, static_cast<int>(rows)); ++n) helpers.emplace_back(work);
