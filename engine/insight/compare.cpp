@@ -181,8 +181,10 @@ void name_columns(Pattern& pattern, const Comparison& result, std::span<const do
     above += std::max<std::int64_t>(0, dv - std::max<std::int64_t>(0, r + least));
     below += std::clamp<std::int64_t>(r + most + 1, 0, dv);
   }
+  // Whole rows have a diagonal near their corner too; of a triangle's rows only a part is wrong.
+  const auto rows = std::ssize(result.rows) - std::count(result.rows.begin(), result.rows.end(), RowState::right);
   const auto nearly = [&](std::int64_t area) {
-    return area < dv * Nq * 9 / 10 && cells >= area * 9 / 10 * result.shape.heads;
+    return cells < dv * rows * 9 / 10 && area < dv * Nq * 9 / 10 && cells >= area * 9 / 10 * result.shape.heads;
   };
   if (nearly(above) || nearly(below)) {
     pattern.columns = "triangle";

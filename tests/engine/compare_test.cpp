@@ -424,6 +424,16 @@ TEST(Compare, PatternsInTheColumnsOfO) {
   EXPECT_EQ(compare(*problem, Recipe{}, theirs).pattern.columns, "triangle");
 }
 
+// Every row from one on is no triangle, though all of its cells lie below a diagonal.
+TEST(Compare, WholeRowsAreNoTriangle) {
+  const auto problem = random_problem({1, 1, 160, 160, 8, 16, DType::float32}, 6);
+  KernelOutput theirs = output_of(run(*problem, Recipe{}), DType::float32);
+  std::fill(theirs.O.begin() + 40 * 16, theirs.O.end(), 7.f);
+  const Pattern pattern = compare(*problem, Recipe{}, theirs).pattern;
+  EXPECT_EQ(pattern.columns, "");
+  EXPECT_EQ(pattern.text, "every row from 40 on");
+}
+
 // ---- files
 
 class OutputFiles : public ::testing::Test {
