@@ -13,6 +13,7 @@
 
 #include "engine/attention/row_walk.h"
 #include "engine/error.h"
+#include "engine/threads.h"
 
 namespace flashscope {
 namespace {
@@ -101,7 +102,7 @@ struct Scan::Impl {
       maps[h].head = h;
       maps[h].scale_i = (Tr + side - 1) / side, maps[h].scale_j = (Tc + side - 1) / side;
     }
-    const int count = threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    const int count = threads_or_cores(threads);
     for (int t = 0; t < count; ++t)
       workers.emplace_back([this](std::stop_token stop) {
         // The person's own seeks go first.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/error.h"
+#include "engine/threads.h"
 
 namespace flashscope {
 namespace {
@@ -31,8 +32,7 @@ RowBlockSearch::RowBlockSearch(const Schedule& schedule, std::int64_t from_K, bo
   units_ = forward ? schedule.shape().heads * Tr - first_ : first_ + 1;
   const std::int64_t next = schedule.next_tile(from);
   total_ = std::max<std::int64_t>(1, (forward ? schedule.tiles() - next : next + 1) * passes);
-  const std::int64_t cores =
-      options.threads > 0 ? options.threads : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  const std::int64_t cores = threads_or_cores(options.threads);
   threads_ = static_cast<std::int64_t>(
       std::clamp(kBytes / std::max(thread_bytes, 1.0), 1.0, static_cast<double>(std::min(cores, units_))));
 }
