@@ -26,7 +26,7 @@ void check_range(const char* what, std::int64_t value, std::int64_t count) {
 void check_state(const Schedule& schedule, const Question& question) {
   if (!question.K) return;
   if (*question.K < 0 || *question.K > schedule.steps())
-    throw InputError("why", fmt::format("state {}", *question.K), fmt::format("0 to {}", schedule.steps()));
+    throw InputError("why", fmt::format("step {}", *question.K), fmt::format("0 to {}", schedule.steps()));
   const bool standard = schedule.recipe().algorithm == Algorithm::standard;
   std::int64_t j = standard ? -1 : question.col;
   if (!standard && question.of != CellKind::alpha) j /= schedule.recipe().Bc;
@@ -38,7 +38,7 @@ void check_state(const Schedule& schedule, const Question& question) {
   const auto step = schedule.find(question.head, question.row / schedule.recipe().Br, j, *stage);
   if (step && *question.K <= *step)
     throw InputError("why", fmt::format("{} in state {}, before it is computed", name(question.of), *question.K),
-                     fmt::format("state {} or later", *step + 1));
+                     fmt::format("step {} or later", *step + 1));
 }
 
 }  // namespace
