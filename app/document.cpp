@@ -272,6 +272,10 @@ const std::shared_ptr<const Problem>& Document::problem() const { return impl_->
 const Recipe& Document::recipe() const { return impl_->settings.recipe; }
 std::int64_t Document::requested_K() const { return impl_->requested_K; }
 const viz::StageData& Document::stage() const { return impl_->stage; }
+std::int64_t Document::head() const {
+  const viz::StageData& stage = impl_->stage;
+  return stage.state && stage.problem == problem() ? stage.state->head : 0;
+}
 const std::string& Document::stepped_by() const { return impl_->stepped_by; }
 const std::string& Document::gpu_failed() const { return impl_->gpu_failed; }
 std::shared_ptr<const gpu::DeviceMap> Document::device_map() const {

@@ -120,6 +120,7 @@ class Document {
   const Recipe& recipe() const;
   std::int64_t requested_K() const;       // where the person wants to be; state may lag behind
   const viz::StageData& stage() const;    // everything for the stage, kept current by poll()
+  std::int64_t head() const;              // of the step that is shown; 0 until that is one of problem()
   const std::string& stepped_by() const;  // the state that is shown: "CPU", or the GPU's name
   const std::string& gpu_failed() const;  // why the CPU steps although a GPU was asked for; empty
   int stepping_device() const;            // as step_on was given; -1 again where that GPU failed

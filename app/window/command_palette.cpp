@@ -20,9 +20,7 @@ std::optional<TypedPlace> typed_place(const QString& typed) {
   if (const auto match = row.match(typed); match.hasMatch()) {
     const std::int64_t r = value(match.captured(1), ok);
     if (!ok) return {};
-    return TypedPlace{"Go to row " + grouped(r), [r](Document& document) {
-                        document.seek_row(document.stage().state ? document.stage().state->head : 0, r);
-                      }};
+    return TypedPlace{"Go to row " + grouped(r), [r](Document& document) { document.seek_row(document.head(), r); }};
   }
   // "5,3" is a tile; "1,445,888" is a number with its digits grouped.
   static const QRegularExpression grouped_digits("^\\s*[0-9]{1,3}(,[0-9]{3})+\\s*$");

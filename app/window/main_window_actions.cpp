@@ -120,7 +120,7 @@ void MainWindow::make_go_actions() {
   const auto head = [](Document& d, int by) {
     if (!d.stage().state) return;
     const std::int64_t heads = d.problem()->shape().heads;
-    d.step_head((d.stage().state->head + by + heads) % heads);
+    d.step_head((d.head() + by + heads) % heads);
   };
   go("go.next_head", "Next head", "PgDown", "", [head](Document& d) { head(d, 1); });
   go("go.previous_head", "Previous head", "PgUp", "", [head](Document& d) { head(d, -1); });

@@ -48,6 +48,23 @@ TEST(Document, steps_forward_and_back) {
   EXPECT_EQ(document.stage().state->K, 0);
 }
 
+// The step that is shown until another problem is planned is of the one before: its head may be none of the new one's.
+TEST(Document, the_head_is_one_of_its_problem) {
+  Document document;
+  document.set_recipe(small_recipe(32, 16));
+  EXPECT_EQ(document.head(), 0);
+  document.set_problem(small_problem());
+  document.wait_idle();
+  document.step_head(1);
+  document.wait_idle();
+  EXPECT_EQ(document.head(), 1);
+  document.set_problem(random_problem({1, 1, 20, 20, 16, 16, DType::float32}, 3, {}, {}));
+  ASSERT_EQ(document.stage().state->head, 1);  // nothing is taken over before poll()
+  EXPECT_EQ(document.head(), 0);
+  document.wait_idle();
+  EXPECT_EQ(document.head(), 0);
+}
+
 TEST(Document, changing_Br_keeps_the_place) {
   Document document;
   document.set_recipe(small_recipe(32, 16));

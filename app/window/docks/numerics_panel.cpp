@@ -175,8 +175,9 @@ void NumericsPanel::go_to_row(std::int64_t row) {
 
 void NumericsPanel::refresh(const Document& document) {
   const auto& stage = document.stage();
-  const std::int64_t head = stage.state ? stage.state->head : 0;
-  const std::int64_t row = stage.pinned_rows.empty() ? -1 : stage.pinned_rows.front();
+  // Until the problem is planned, pinned rows are those of the one before.
+  if (stage.problem != document.problem()) return;
+  const std::int64_t head = document.head(), row = stage.pinned_rows.empty() ? -1 : stage.pinned_rows.front();
   const bool same = problem_ == document.problem() && recipe_ == document.recipe() && head_ == head && row_ == row;
   if (same) return;
   if (problem_ != document.problem()) result_ = {};

@@ -312,8 +312,7 @@ void ProblemPanel::show_rules(bool all) {
 
 void ProblemPanel::refresh(const Document& document) {
   if (!document.problem()) return;
-  const auto& state = document.stage().state;
-  const std::int64_t head = state ? state->head : 0;
+  const std::int64_t head = document.head();
   if (problem_ == document.problem() && shown_head_ == head && found_ == document.found()) return;
   const bool other_tensors = !problem_ || problem_->q != document.problem()->q;
   problem_ = document.problem();

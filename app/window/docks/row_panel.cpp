@@ -223,7 +223,7 @@ void RowPanel::chosen(int index) {
 }
 
 void RowPanel::refresh(const Document& document) {
-  const std::int64_t head = document.stage().state ? document.stage().state->head : 0;
+  const std::int64_t head = document.head();
   if (std::exchange(lse_, document.stage().lse) != document.stage().lse && !background_.running()) compute();
   // The row that a search has just found.
   const bool found = document.stage().found_row >= 0 && document.stage().found_row != found_;
