@@ -146,8 +146,19 @@ __device__ inline void scores(Scores& S, u32 q, u32 q_lane, u32 k, u32 k_lane) {
 __device__ inline float power_of(float x) { return exp2_fast(BIAS ? x * kLog2e : x); }
 constexpr float kToNatural = BIAS ? 1 : kLn2;
 
+template <class T>
+__device__ inline const T* cell_of(const flashscope::gpu::Plane& plane, int head, int r, int c) {
+  return static_cast<const T*>(plane.data) + head * plane.head_stride + r * plane.row_stride + c * plane.col_stride;
+}
+// Out of the compiler's sight: addresses of all columns at once take the registers that the scores need.
+template <class T>
+__device__ inline void advance(const T*& cell, int n) {
+  cell += n;
+  asm volatile("" : "+l"(cell));
+}
+
 // Masked scores become -inf; a bias is added to the scaled score. Mask cells come through L1: a warp's loads of one
-// tile share their 32-byte sectors.
+// tile share their 32-byte sectors. A row's keep cells become bits first: read where they are used, they spill.
 __device__ inline void mask(Scores& S, State& s, const Arguments& a, int head, int row, int col) {
   const int tail = a.Nk - col;  // of this thread's columns
 #pragma unroll
@@ -157,6 +168,18 @@ __device__ inline void mask(Scores& S, State& s, const Arguments& a, int head, i
       const int r = row + 16 * t + 8 * half;
       const int left = r + a.band_lo - col, right = r + a.band_hi - col;
       const bool real_row = r < a.Nq;
+      u32 keep[2] = {};  // of columns 8 n and 8 n + 1: bit n
+      if (KEEP && real_row) {
+        const unsigned char* cell = cell_of<unsigned char>(a.keep, head, r, col);
+#pragma unroll
+        for (int n = 0; n < kColTiles; ++n) {
+#pragma unroll
+          for (int e = 0; e < 2; ++e)
+            if (8 * n + e < tail) keep[e] |= static_cast<u32>(load_through_l1(cell + e * a.keep.col_stride) != 0) << n;
+          advance(cell, 8 * a.keep.col_stride);
+        }
+      }
+      const float* bias_cell = cell_of<float>(a.bias, head, r, col);
 #pragma unroll
       for (int n = 0; n < kColTiles; ++n) {
 #pragma unroll
@@ -164,18 +187,10 @@ __device__ inline void mask(Scores& S, State& s, const Arguments& a, int head, i
           const int c = 8 * n + e;
           float& x = S[t][n][2 * half + e];
           bool visible = !BAND || (c >= left && c < right);
-          if (KEEP && visible && real_row && c < tail) {
-            const unsigned char* plane = static_cast<const unsigned char*>(a.keep.data);
-            visible = load_through_l1(plane + head * a.keep.head_stride + r * a.keep.row_stride +
-                                      (col + c) * a.keep.col_stride) != 0;
-          }
+          if (KEEP) visible = visible && (keep[e] >> n & 1);
           if (BIAS) {
             float bias = 0;
-            if (real_row && c < tail) {
-              const float* plane = static_cast<const float*>(a.bias.data);
-              bias = load_through_l1(plane + head * a.bias.head_stride + r * a.bias.row_stride +
-                                     static_cast<long long>(col + c) * a.bias.col_stride);
-            }
+            if (real_row && c < tail) bias = load_through_l1(bias_cell + e * a.bias.col_stride);
             if (bias == -infinity()) visible = false;
             x = fmaf(x, a.scale, bias);
           }
@@ -183,6 +198,7 @@ __device__ inline void mask(Scores& S, State& s, const Arguments& a, int head, i
           if (c >= tail) x = -infinity();
           if (KEEP || BIAS) s.seen[t][half] |= visible && c < tail;
         }
+        if (BIAS) advance(bias_cell, 8 * a.bias.col_stride);
       }
     }
   }

@@ -56,6 +56,10 @@ std::vector<Item> menu() {
       add("flash2_mma.cu", {{"TYPE", type}, {"BAND", band}, {"BR", 128}, {"D", 128}, {"DV", 128}},
           band ? Spills{20, 12, 48, 48} : Spills{20, 20, 44, 0});
     }
+  // Masks of a file, at the sizes that a plan takes.
+  for (const int d : {64, 128})
+    for (const auto& [keep, bias] : {std::pair{1, 0}, {0, 1}, {1, 1}})
+      add("flash2_mma.cu", {{"BR", 128}, {"D", d}, {"DV", d}, {"KEEP", keep}, {"BIAS", bias}});
   // Three blocks an SM, as a plan under a causal mask asks for: 168 registers a thread.
   add("flash2_mma.cu", {{"BAND", 1}, {"BR", 128}, {"MIN_BLOCKS", 3}}, {16, 0, 40, 0});
   for (const int d : {32, 96, 128}) add("flash2_mma.cu", {{"D", d}, {"DV", d}, {"BAND", 1}});
