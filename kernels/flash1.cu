@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) flash1(const Arguments
       load_tile<BR, 1, 1>(s.m, a.m + q_row + row0, rows);
       load_tile<BR, 1, 1>(s.l, a.l + q_row + row0, rows);
       __syncthreads();
-      finish(O, s, a, head, row0, rows);
+      finish<false>(O, s, a, head, row0, rows);
       recorder.end(a, head, i, -1);
       counter.read(flashscope::gpu::kO, 4ll * rows * DV);
       counter.read(flashscope::gpu::kM, 4ll * rows);

@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) flash2_simple(const Ar
     s.m[r] = -infinity();
     s.l[r] = s.factor[r] = 0;
     s.divisor[r] = 1;
-    s.touched[r] = 0;
+    s.flags[r] = 0;
   }
 
   const Range visited = visited_columns(a, row0, rows);
@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) flash2_simple(const Ar
     recorder.end(a, head, i, j);
   }
   __syncthreads();
-  finish(O, s, a, head, row0, rows);
+  finish<true>(O, s, a, head, row0, rows);
   counter.written(flashscope::gpu::kO, static_cast<long long>(rows) * DV * static_cast<int>(sizeof(Element)));
   counter.written(flashscope::gpu::kLSE, 4ll * rows);
   counter.add_to(a.counted);

@@ -59,11 +59,13 @@ __device__ inline void product(const float* A, int pitch, B b, Store store) {
   }
 }
 
-// m, l and what `add` needs of each row: the factor of the old O, the divisor of the new one, whether it is touched.
+// m, l and what `add` needs of each row: the factor of the old O, the divisor of the new one, whether the last tile
+// touched it. With masks of a file also whether any tile showed it a key.
 struct RowState {
   float m[BR], l[BR], factor[BR], divisor[BR];
-  int touched[BR];
+  int flags[BR];
 };
+constexpr int kTouched = 1, kSeen = 2;  // flags
 
 __device__ inline void scores(float* S, const float* Q, const float* K) {
   product<BR, BC, D>(
@@ -122,7 +124,8 @@ __device__ inline void softmax(float* S, RowState& s, const Arguments& a, int he
       any = any || visible;
     }
     m_new = row_max(m_old, warp_max(m_new));
-    const bool touched = GUARD != kSkip || __any_sync(~0u, any);
+    const bool seen = (GUARD == kSkip || KEEP || BIAS) && __any_sync(~0u, any);
+    const bool touched = GUARD != kSkip || seen;
     const float base = GUARD == kClamp && m_new == -infinity() ? 0 : m_new;
     float sum = 0;
     for (int c = lane; c < BC; c += 32) {
@@ -134,7 +137,7 @@ __device__ inline void softmax(float* S, RowState& s, const Arguments& a, int he
     const float alpha = expf(m_old - base), l_new = alpha * l_old + sum;
     __syncwarp();
     if (lane == 0) {
-      s.touched[r] = touched;
+      s.flags[r] = (s.flags[r] & kSeen) | (seen ? kSeen : 0) | (touched ? kTouched : 0);
       if (touched) s.m[r] = m_new, s.l[r] = l_new;
       s.factor[r] = EACH ? alpha * l_old : alpha;
       s.divisor[r] = !EACH || (GUARD == kClamp && l_new == 0) ? 1 : l_new;
@@ -146,7 +149,7 @@ __device__ inline void add(float* O, const float* P, const float* V, const RowSt
   product<BR, DV, BC>(
       P, BC, [&](int k, int e) { return V[k * DV + e]; },
       [&](int r, int e, float x) {
-        if (s.touched[r]) O[r * DV + e] = (s.factor[r] * O[r * DV + e] + x) / s.divisor[r];
+        if (s.flags[r] & kTouched) O[r * DV + e] = (s.factor[r] * O[r * DV + e] + x) / s.divisor[r];
       });
 }
 
@@ -163,12 +166,15 @@ __device__ inline bool row_is_empty(const Arguments& a, int head, int r) {
 }
 
 // finish and store of rows [row0, row0 + rows): O / l, LSE = m + ln l, the policy for empty rows. One warp a row.
+// FLAGS: the flags are those of every tile of these rows; else the mask of a row without a maximum is read again.
+template <bool FLAGS>
 __device__ inline void finish(const float* O, RowState& s, const Arguments& a, int head, int row0, int rows) {
   const Element* V = static_cast<const Element*>(a.V) + static_cast<long long>(head / a.group) * a.Nk * DV;
   for (int r = threadIdx.x / 32; r < rows; r += kWarps) {
     const long long row = static_cast<long long>(head) * a.Nq + row0 + r;
-    // A row with a maximum has seen a key; of the others the mask is read again.
-    const bool policy = GUARD != kNoGuard && s.m[r] == -infinity() && row_is_empty(a, head, row0 + r);
+    // A row with a maximum has seen a key.
+    bool policy = GUARD != kNoGuard && s.m[r] == -infinity();
+    if (policy) policy = FLAGS && (KEEP || BIAS) ? !(s.flags[r] & kSeen) : row_is_empty(a, head, row0 + r);
     for (int e = threadIdx.x % 32; e < DV; e += 32) {
       float x = EACH ? O[r * DV + e] : O[r * DV + e] / s.l[r];
       if (policy && EMPTY == kZero) x = 0;
