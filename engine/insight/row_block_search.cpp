@@ -62,6 +62,7 @@ std::optional<Found> RowBlockSearch::run(const std::function<Look()>& make_look,
   }
   threads.clear();
   if (failure_) std::rethrow_exception(failure_);
+  if (options_.progress) options_.progress(std::min<std::int64_t>(done_, total_), total_);
   return best_;
 }
 
