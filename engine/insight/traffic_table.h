@@ -4,7 +4,8 @@
 //
 // The flash kernels' tile loads pass L1 by, so what L2 and SMs exchange must equal the formula. Standard attention's
 // formula counts each operand once: there it is a floor, and what its matrix products read again is a line of its own.
-// DRAM is compared with Q, K, V read once and O written once: what the L2 holds is not read twice. The counters are
+// DRAM is compared with Q, K, V read once and O written once (flash1: with its running O, m, l once too): what the L2
+// holds is not read twice. The counters are
 // read from cold caches and right after the same run, warm: there DRAM may move next to nothing, and is compared with
 // nothing.
 #pragma once
