@@ -7,6 +7,7 @@
 #include <limits>
 #include <mutex>
 #include <random>
+#include <unordered_set>
 
 #include "engine/error.h"
 #include "engine/threads.h"
@@ -225,8 +226,9 @@ std::vector<std::int64_t> rows_to_check(std::int64_t Nq, std::int64_t count, std
     return rows;
   }
   std::mt19937_64 random(static_cast<std::uint64_t>(head));
-  rows = {0, Nq - 1};
-  while (static_cast<std::int64_t>(rows.size()) < count) rows.push_back(static_cast<std::int64_t>(random() % Nq));
+  std::unordered_set<std::int64_t> drawn{0, Nq - 1};
+  while (static_cast<std::int64_t>(drawn.size()) < count) drawn.insert(static_cast<std::int64_t>(random() % Nq));
+  rows.assign(drawn.begin(), drawn.end());
   std::int64_t nan_rows = 0;
   for (std::int64_t r = 0; r < Nq && nan_rows < count; ++r)
     if (std::any_of(O + r * dv, O + (r + 1) * dv, [](double o) { return std::isnan(o); }))
