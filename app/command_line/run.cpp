@@ -48,7 +48,9 @@ const gpu::GpuDevice& find_device(const gpu::GpuStatus& status, int index) {
 
 // Why this cannot run on a GPU, as an exception; nothing is allocated there.
 void check_gpu(const gpu::GpuStatus& status, const Problem& problem, const Recipe& recipe, const Options& options) {
-  if (!status.can_run()) throw gpu::Missing(status.missing.empty() ? "no GPU" : status.missing.front());
+  const std::string missing = status.missing.empty() ? "no GPU" : status.missing.front(), wanted = needs_gpu(options);
+  if (!status.can_run())
+    throw gpu::Missing(wanted.empty() ? missing : fmt::format("{} needs a GPU: {}", wanted, missing));
   const gpu::GpuDevice& device = find_device(status, options.child.device);
   check_fits(device_bytes(problem.shape(), problem.mask, recipe), device);
 #ifdef FLASHSCOPE_GPU
@@ -113,7 +115,7 @@ void save(const Options& options, const OpenedProblem& opened, const Recipe& rec
 void write_timeline(const Report& report, const std::filesystem::path& path) {
   if (!report.gpu || !report.gpu->timeline) throw InputError(path.string(), "a run without a timeline", "one with it");
   std::ofstream file(path, std::ios::binary);
-  file << chrome_trace(*report.gpu->timeline, report.device);
+  file << chrome_trace(*report.gpu->timeline, report.device, recipe_text(report.shape, report.recipe));
   if (!file.flush()) throw InputError(path.string(), "a write that failed", "a place that can be written");
 }
 

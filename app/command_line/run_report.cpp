@@ -202,6 +202,7 @@ std::string difference_text(double value, double baseline) {
 }
 
 std::string traffic_text(const ReportView& view) {
+  const Report& report = *view.report;
   const std::vector<TrafficLine> lines = traffic_lines(view);
   Table table;
   table.line({"bytes", "read", "against", "written", "against", ""});
@@ -221,6 +222,8 @@ std::string traffic_text(const ReportView& view) {
                 grouped(whole(line.bytes->written)),
                 compared ? difference_text(line.bytes->written, line.baseline.written) : "", std::move(from)});
   }
+  if (report.gpu && report.gpu->measured)
+    reasons += "  cold: a read-only sweep of 4 x L2 before each pass; warm: the same run before each pass\n";
   return "\nHBM traffic, bytes (kernel units), against the formula\n" + table.text() + reasons;
 }
 
@@ -235,7 +238,11 @@ void add_time(Table& table, const Report& report) {
               fmt::format("measured: events, median of {}, {:.4g} to {:.4g} ms; {} of Q, K, V in turn{}",
                           counted(gpu.repeats, "launch", "launches"), gpu.fastest * 1e3, gpu.slowest * 1e3,
                           counted(gpu.input_sets, "set"), inputs ? fmt::format(", {} in the L2", name(*inputs)) : "")});
-  table.line({"", fmt::format("{:.4g} TFLOP/s", gpu.tflops()), "4 N^2 d a head, half of it under a causal mask"});
+  const Shape& shape = report.shape;
+  const double full = 2.0 * static_cast<double>(shape.heads) * static_cast<double>(shape.Nq) *
+                      static_cast<double>(shape.Nk) * static_cast<double>(shape.d + shape.dv);
+  table.line({"", fmt::format("{:.4g} TFLOP/s", gpu.tflops()),
+              gpu.flops < full ? "half of 4 N^2 d a head: causal" : "4 N^2 d a head"});
   if (const auto peak = peak_share(report))
     table.line({"", fmt::format("{:.1f} %", 100 * peak->share),
                 fmt::format("of the sheet's peak: {}, {:.4g} TFLOP/s ({})", peak->sheet, peak->peak->value / 1e12,
@@ -276,7 +283,7 @@ void add_memory(Table& table, const Report& report) {
                 fmt::format("bytes, measured: the pool's peak; {} are {} by formula", what,
                             grouped(bytes.outputs + bytes.workspace))});
   }
-  table.line({"Q, K, V", bytes_text(report.tensor_bytes), "in the problem's type"});
+  table.line({"Q, K, V", bytes_text(report.tensor_bytes), "formula, in the problem's type"});
 }
 
 void add_answer(Table& table, const ReportView& view) {

@@ -54,7 +54,7 @@ struct Timeline {
   std::int64_t duration() const;  // ns, to the last end
 };
 // In the format of chrome://tracing and Perfetto: a process is the device, a thread an SM, arguments the tile's place.
-std::string chrome_trace(const Timeline& timeline, const std::string& device);
+std::string chrome_trace(const Timeline& timeline, const std::string& device, const std::string& run);
 
 struct GpuFigures {
   // Time of one launch, measured by events after a warm-up; `input_sets` copies of Q, K, V take turns, so that a launch
@@ -74,7 +74,8 @@ struct GpuFigures {
   std::int64_t blocks = 0;
   int blocks_per_sm = 0, sms = 0;
 
-  // Measured by the memory pools: outputs and running state; counters of the kernel's own count; Q, K, V.
+  // Measured by the memory pools: outputs and running state; what measuring takes (the sweep that empties the L2,
+  // counts, spans); Q, K, V.
   std::int64_t peak_run_bytes = 0, peak_statistics_bytes = 0, peak_tensor_bytes = 0;
 
   std::optional<Traffic> counted;  // bytes, added up in the kernel, one thread a tile copy

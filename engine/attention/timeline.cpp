@@ -14,11 +14,11 @@ std::int64_t Timeline::duration() const {
 }
 
 // Times are microseconds in this format. SMs without any span get their row all the same: idle ones are the point.
-std::string chrome_trace(const Timeline& timeline, const std::string& device) {
+std::string chrome_trace(const Timeline& timeline, const std::string& device, const std::string& run) {
   std::string json =
-      fmt::format(R"({{"displayTimeUnit":"ns","otherData":{{"lost_spans":{},"tick_ns":{}}},"traceEvents":[
+      fmt::format(R"({{"displayTimeUnit":"ns","otherData":{{"run":{},"lost_spans":{},"tick_ns":{}}},"traceEvents":[
 {{"ph":"M","pid":0,"name":"process_name","args":{{"name":{}}}}})",
-                  timeline.lost, timeline.tick_ns, nlohmann::json(device).dump());
+                  nlohmann::json(run).dump(), timeline.lost, timeline.tick_ns, nlohmann::json(device).dump());
   for (int sm = 0; sm < timeline.sms; ++sm)
     json += fmt::format(R"(,
 {{"ph":"M","pid":0,"tid":{0},"name":"thread_name","args":{{"name":"SM {0}"}}}})",

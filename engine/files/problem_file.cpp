@@ -452,7 +452,11 @@ LoadedProblem load_problem(const ProblemFiles& files, std::stop_token stop, cons
   if (files.input.empty() || !is_session(files.input)) return Loader(files, nullptr, std::move(stop), progress).load();
   // A session is an .npz with what the arrays do not say beside them; what is asked for here wins.
   const SessionOutline outline = read_session_outline(files.input);
-  if (!outline.has_problem) throw InputError(files.input.string(), "a session of reports only", "one with a problem");
+  if (!outline.has_problem)
+    throw InputError(
+        files.input.string(),
+        outline.sweeps > 0 ? "a session of measured sweeps, without a problem" : "a session of reports only",
+        outline.sweeps > 0 ? "one with a problem (sweeps: flashscope sweep --from)" : "one with a problem");
   ProblemFiles wanted = files;
   if (!wanted.scale && !wanted.names.contains("scale")) wanted.scale = outline.scale;
   if (wanted.causal == Causal::none && !wanted.window)

@@ -426,7 +426,13 @@ SessionFile read_session(const std::filesystem::path& path, std::int64_t memory_
 SessionOutline read_session_outline(const std::filesystem::path& path) {
   SessionFacts facts = read_manifest(path);
   files::ProblemFacts& problem = facts.problem;
-  return {problem.present, std::move(problem.name), problem.scale, std::move(problem.mask), facts.recipe, facts.head,
+  return {problem.present,
+          facts.sweeps.size(),
+          std::move(problem.name),
+          problem.scale,
+          std::move(problem.mask),
+          facts.recipe,
+          facts.head,
           facts.K};
 }
 

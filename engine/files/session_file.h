@@ -59,7 +59,8 @@ SessionFile read_session(const std::filesystem::path& path, std::int64_t memory_
 // What session.json alone says: for load_problem, which reads the tensors of a session as of any .npz.
 struct SessionOutline {
   bool has_problem = false;
-  std::string name;  // of the problem
+  std::size_t sweeps = 0;  // measured ones
+  std::string name;        // of the problem
   double scale = 0;
   Mask mask;  // without keep and bias
   Recipe recipe;

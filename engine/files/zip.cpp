@@ -66,7 +66,7 @@ struct Place {
 };
 
 Place find_directory(const std::filesystem::path& path, std::int64_t file_size, const std::string& where) {
-  const InputError cut(where, "a zip without its end", "a whole .npz (is it cut short?)");
+  const InputError cut(where, "a zip without its end", "a whole .npz or .fscope (is it cut short?)");
   if (file_size < kEndSize) throw cut;
   const std::int64_t tail_size = std::min(file_size, kEndSize + 0xffff);
   const Raw tail = read_at(path, file_size - tail_size, tail_size);
@@ -149,7 +149,8 @@ void find_data(const std::filesystem::path& path, std::int64_t directory_at, std
                const std::string& where) {
   ZipPlace& place = member.place;
   const auto name_size = static_cast<std::int64_t>(member.name.size());
-  const InputError mismatch(where, fmt::format("no local header that matches at byte {}", place.at), "a whole .npz");
+  const InputError mismatch(where, fmt::format("no local header that matches at byte {}", place.at),
+                            "a whole .npz or .fscope");
   if (place.at > directory_at - kLocalSize - name_size) throw mismatch;
   const Raw bytes = read_at(path, place.at, kLocalSize + name_size);
   Record local(bytes, where);

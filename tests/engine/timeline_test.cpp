@@ -12,7 +12,7 @@ TEST(Timeline, chrome_trace_has_a_row_for_every_sm_and_the_tile_of_every_span) {
   timeline.sms = 3, timeline.tick_ns = 32, timeline.lost = 7;
   timeline.spans = {{0, 5, 1, 2, 3, 0, 1504}, {2, 6, 0, 4, -1, 1000, 2032}};
   EXPECT_EQ(timeline.duration(), 2032);
-  const nlohmann::json trace = nlohmann::json::parse(chrome_trace(timeline, "a \"GPU\""));
+  const nlohmann::json trace = nlohmann::json::parse(chrome_trace(timeline, "a \"GPU\"", "flash2, \"N\" 8"));
   EXPECT_EQ(trace["otherData"]["lost_spans"], 7);
   const nlohmann::json& events = trace["traceEvents"];
   ASSERT_EQ(events.size(), 1 + 3 + 2u);

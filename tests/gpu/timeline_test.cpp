@@ -71,7 +71,7 @@ class TimelineOnGpu : public OnGpu {
     if (report.recipe.algorithm != Algorithm::standard) {
       EXPECT_EQ(static_cast<std::int64_t>(tiles.size()), schedule.tiles());
     }
-    const auto trace = nlohmann::json::parse(chrome_trace(timeline, report.device));
+    const auto trace = nlohmann::json::parse(chrome_trace(timeline, report.device, "a run"));
     EXPECT_EQ(trace["traceEvents"].size(), 1u + static_cast<std::size_t>(timeline.sms) + timeline.spans.size());
   }
 };

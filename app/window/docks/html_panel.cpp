@@ -1,6 +1,7 @@
 #include "app/window/docks/html_panel.h"
 
 #include <QEvent>
+#include <QRegularExpression>
 #include <QScrollBar>
 #include <QTextBrowser>
 #include <QVBoxLayout>
@@ -23,12 +24,15 @@ Table& Table::row(const QStringList& cells, const QColor& last) {
 }
 
 void Table::add(const QStringList& cells, const QColor& colour, const QColor& last, bool strong) {
+  static const QRegularExpression tags("<[^>]*>");
   html_ += "<tr>";
   for (qsizetype n = 0; n < cells.size(); ++n)
-    html_ += QString("<td align='%1' style='color:%2%3'>%4%5%6</td>")
-                 .arg(n > 0 ? "right" : "left", (n > 0 && n + 1 == cells.size() ? last : colour).name(),
-                      cells[n].contains(' ') ? "" : ";white-space:nowrap",  // a number stays in one piece
-                      strong ? "<b>" : "", cells[n], strong ? "</b>" : "");
+    html_ +=
+        QString("<td align='%1' style='color:%2%3'>%4%5%6</td>")
+            .arg(n > 0 ? "right" : "left", (n > 0 && n + 1 == cells.size() ? last : colour).name(),
+                 QString(cells[n]).remove(tags).contains(' ') ? ""
+                                                              : ";white-space:nowrap",  // a number stays in one piece
+                 strong ? "<b>" : "", cells[n], strong ? "</b>" : "");
   html_ += "</tr>";
 }
 

@@ -6,6 +6,7 @@
 #include <QVBoxLayout>
 #include <cmath>
 
+#include "app/window/docks/run_words.h"
 #include "app/window/text.h"
 #include "engine/insight/hardware.h"
 
@@ -51,8 +52,11 @@ QString kernel_facts(const Report& report, const Colours& c) {
   table.row({"blocks launched", grouped(gpu.blocks)});
   table.row({"blocks that fit on an SM", grouped(gpu.blocks_per_sm)});
   table.row({"SMs", grouped(gpu.sms)});
-  return heading("Kernel", text(report.kernel).toHtmlEscaped() + ", as compiled for " + text(gpu.architecture), c) +
-         table.html();
+  QString html =
+      heading("Kernel", text(report.kernel).toHtmlEscaped() + ", as compiled for " + text(gpu.architecture), c);
+  if (report.recipe.algorithm == Algorithm::standard)
+    html += paragraph("These are of softmax_rows; time and counters are of all three launches.", c.dim);
+  return html + table.html();
 }
 
 QString time_facts(const Report& report, const Colours& c) {
@@ -99,9 +103,14 @@ QString counter_facts(const GpuFigures& gpu, const Colours& c) {
   row("bank conflicts in shared memory", &HardwareFigures::bank_conflicts, count);
   row("bytes written to DRAM", &HardwareFigures::dram_written, count);
   if (gpu.measured->seconds)
-    table.row({"duration of the launch", microseconds(*gpu.measured->seconds),
+    table.row({"duration under the profiler", microseconds(*gpu.measured->seconds),
                gpu.measured_warm && gpu.measured_warm->seconds ? microseconds(*gpu.measured_warm->seconds) : dash()});
-  QString html = heading("Counters", QString("measured, %1 passes").arg(gpu.measured->passes), c) + table.html();
+  QString html = heading("Counters", QString("measured, %1 passes").arg(gpu.measured->passes), c) + table.html() +
+                 paragraph(kColdAndWarm, c.dim);
+  if (gpu.measured->seconds)
+    html += paragraph("The profiler runs each launch alone: its duration is longer than the median above.", c.dim);
+  if (std::max(gpu.measured->l2_hit_percent, gpu.measured_warm ? gpu.measured_warm->l2_hit_percent : 0) > 100)
+    html += paragraph("L2 hits above 100 %: as the hardware's counter gives it.", c.dim);
   if (gpu.measured->dram_written_idle)
     html += paragraph("Written to DRAM without the kernel, by others on the device (measured): " +
                           count(*gpu.measured->dram_written_idle) + " bytes a pass.",
@@ -137,8 +146,7 @@ QString KernelPanel::html(const Document& document, const Colours& c) {
   const Report* report = run && run->on_gpu() ? &run->report() : nullptr;
   sheets_->setEnabled(!report);
   if (report) {
-    const QString date = text(run->saved.date);
-    return paragraph(text(report->device).toHtmlEscaped() + ", " + date, c.dim) +
+    return paragraph(whose(document, *run, c), c.dim) +
            blocks_and_sms(report->shape, report->recipe, report->gpu->sms, "formula; SMs of the device", c) +
            kernel_facts(*report, c) + time_facts(*report, c) + counter_facts(*report->gpu, c);
   }

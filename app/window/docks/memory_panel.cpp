@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 
+#include "app/window/docks/run_words.h"
 #include "app/window/text.h"
 #include "app/window/theme.h"
 
@@ -32,12 +33,10 @@ MemoryGroup measured(const Run& run) {
   const Report& report = run.report();
   const Recipe& recipe = report.recipe;
   MemoryGroup group;
-  group.title = text(name(recipe.algorithm));
-  if (recipe.algorithm != Algorithm::standard)
-    group.title += QString(" %1 x %2").arg(grouped(recipe.Br), grouped(recipe.Bc));
+  group.title = run_brief(report);
   group.source = "measured, " + text(report.device);
   if (report.gpu) {
-    const int sets = report.gpu->input_sets;
+    const int sets = group.sets = report.gpu->input_sets;
     group.bars.push_back({sets > 1 ? QString("Q, K, V x %1").arg(sets) : QString("Q, K, V"),
                           static_cast<double>(report.gpu->peak_tensor_bytes), Label::measured});
     group.beyond = static_cast<double>(report.gpu->peak_run_bytes);
@@ -46,7 +45,7 @@ MemoryGroup measured(const Run& run) {
       group.workspace = static_cast<double>(kProductsWorkspaceBytes);
       group.bars.push_back({"of it cuBLAS", group.workspace, Label::formula});
     }
-    group.counters = static_cast<double>(report.gpu->peak_statistics_bytes);
+    group.measuring = static_cast<double>(report.gpu->peak_statistics_bytes);
   } else {
     group.bars.push_back({"Q, K, V", static_cast<double>(report.tensor_bytes), Label::formula});
     group.beyond = static_cast<double>(report.peak_bytes);
@@ -229,10 +228,13 @@ void MemoryPanel::refresh(const Document& document) {
   else
     words << QString("On a GPU standard takes %1 of cuBLAS's workspace besides.")
                  .arg(short_bytes(kProductsWorkspaceBytes));
-  for (const MemoryGroup& group : groups)
-    if (group.counters > 0)
-      words << QString("The count in the kernel of %1 took %2 of counters, in a launch of its own: no part of the run.")
-                   .arg(group.title, short_bytes(static_cast<std::int64_t>(group.counters)));
+  if (std::any_of(groups.begin(), groups.end(), [](const MemoryGroup& group) { return group.sets > 1; }))
+    words << "Q, K, V x N: timing takes N sets of inputs in turn.";
+  double measuring = 0;
+  for (const MemoryGroup& group : groups) measuring = std::max(measuring, group.measuring);
+  if (measuring > 0)
+    words << QString("Measuring took up to %1 besides (what empties the L2, counts, spans): no part of a run.")
+                 .arg(short_bytes(static_cast<std::int64_t>(measuring)));
   note_->setText(words.join("<br>"));
 }
 

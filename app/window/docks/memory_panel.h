@@ -21,7 +21,8 @@ struct MemoryGroup {
   std::vector<MemoryBar> bars;
   double beyond = 0;     // bytes beyond Q, K, V
   double workspace = 0;  // of them cuBLAS's, which is no tensor of the algorithm
-  double counters = 0;   // what counting took besides; not the algorithm's, so it is no bar
+  int sets = 1;          // of Q, K, V that were on the device
+  double measuring = 0;  // what measuring took besides; not the algorithm's, so it is no bar
 };
 // The three algorithms on the open problem, that of the recipe first; each from its last run, GPU before CPU.
 std::vector<MemoryGroup> memory_groups(const Document& document);

@@ -35,4 +35,21 @@ RunVerdict verdict_of(const Report& report) {
   return {nan, brief.join(", "), full};
 }
 
+QString run_brief(const Report& report) {
+  const Recipe& recipe = report.recipe;
+  QString words = text(name(recipe.algorithm));
+  if (recipe.algorithm != Algorithm::standard) words += QString(" %1 x %2").arg(grouped(recipe.Br), grouped(recipe.Bc));
+  return words;
+}
+
+QString whose(const Document& document, const Run& run, const Colours& c) {
+  const Report& report = run.report();
+  const QString words = text(report.device).toHtmlEscaped() + ", " + text(run.saved.date);
+  const viz::StageData& stage = document.stage();
+  const bool here = run.problem() == document.problem() && stage.schedule && report.recipe == stage.schedule->recipe();
+  if (here) return words;
+  return words + QString("<br><span style='color:%1'>%2: not what is on the stage (Runs, Go there)</span>")
+                     .arg(c.rescale.name(), run_brief(report));
+}
+
 }  // namespace flashscope::window

@@ -31,17 +31,6 @@ QString time_text(const Report& report) {
   return ms < 1 ? QString::number(ms * 1e3, 'f', 1) + QString::fromUtf8(" µs") : QString::number(ms, 'f', 2) + " ms";
 }
 
-QString blocks_text(const Report& report) {
-  return report.recipe.algorithm == Algorithm::standard
-             ? dash()
-             : QString("%1 x %2").arg(grouped(report.recipe.Br), grouped(report.recipe.Bc));
-}
-
-QString recipe_brief(const Report& report) {
-  const QString name = text(flashscope::name(report.recipe.algorithm));
-  return report.recipe.algorithm == Algorithm::standard ? name : name + ' ' + blocks_text(report);
-}
-
 // One figure of a run, and what it is compared by; NaN where it has none.
 struct Row {
   const char* label;
@@ -63,8 +52,8 @@ std::vector<Row> rows() {
   };
   return {
       {"time, measured", [](const Report& r) { return r.seconds; },
-       [](double s) { return QString::number(s * 1e3, 'g', 5) + " ms"; }},
-      {"TFLOP/s", [none](const Report& r) { return r.gpu ? r.gpu->tflops() : none; },
+       [](double s) { return QString::number(s * 1e3, 'g', 5) + "&nbsp;ms"; }},
+      {"TFLOP/s, measured", [none](const Report& r) { return r.gpu ? r.gpu->tflops() : none; },
        [](double t) { return QString::number(t, 'f', 1); }},
       {"bytes, counted", [](const Report& r) { return static_cast<double>(r.traffic.bytes.total().total()); },
        bytes_shown},
@@ -194,19 +183,18 @@ void RunsPanel::fill(const Document& document) {
     const QString when = text(run->saved.date).replace('T', ' ').remove('Z');
     const RunVerdict verdict = verdict_of(report);
     const QString cells[] = {marked ? QString::fromUtf8("●") : QString(),
-                             recipe_brief(report),
+                             run_brief(report),
                              text(report.device),
                              time_text(report),
                              report.gpu ? QString::number(report.gpu->tflops(), 'f', 1) : dash(),
                              verdict.brief,
                              when.section(' ', 1)};
-    const QString tip =
-        QString("%1 UTC\n%2, %3\n%4\n%5, time measured%6\n%7\n%8\n%9%10")
-            .arg(when, text(report.device), text(report.kernel), recipe_brief(report), time_text(report),
-                 report.gpu ? QString(", %1 TFLOP/s").arg(report.gpu->tflops(), 0, 'f', 1) : QString(), verdict.full,
-                 text(run->saved.conventions),
-                 run->problem() ? text(run->problem()->name) : QString("of another problem"),
-                 marked ? "\nshown in the panels" : "");
+    const QString tip = QString("%1 UTC\n%2, %3\n%4\n%5, time measured%6\n%7\n%8\n%9%10")
+                            .arg(when, text(report.device), text(report.kernel), run_brief(report), time_text(report),
+                                 report.gpu ? QString(", %1 TFLOP/s").arg(report.gpu->tflops(), 0, 'f', 1) : QString(),
+                                 verdict.full, text(run->saved.conventions),
+                                 run->problem() ? text(run->problem()->name) : QString("of another problem"),
+                                 marked ? "\nshown in the panels" : "");
     for (int column = 0; column < table_->columnCount(); ++column) {
       auto* item = new QTableWidgetItem(cells[column]);
       item->setToolTip(tip);
@@ -244,8 +232,11 @@ void RunsPanel::compare() {
     QStringList heads{""};
     for (const RunPointer& run : runs) {
       const Report& report = run->report();
-      heads << QString("%1 %2<br>%3")
-                   .arg(text(name(report.recipe.algorithm)), blocks_text(report), text(report.device).toHtmlEscaped());
+      heads << run_brief(report)
+                       .replace(' ', "&nbsp;")
+                       .replace("flash1&nbsp;", "flash1<br>")
+                       .replace("flash2&nbsp;", "flash2<br>") +
+                   "<br>" + text(report.device).toHtmlEscaped();
     }
     Table table(c, heads);
     for (const Row& row : rows()) {
@@ -255,7 +246,7 @@ void RunsPanel::compare() {
         const double value = row.value(runs[n]->report());
         QString cell = std::isnan(value) ? dash() : row.shown(value);
         if (n > 0 && !std::isnan(value) && first > 0)
-          cell += QString("<br><span style='color:%1'>x %2</span>").arg(c.dim.name(), number(value / first, 4));
+          cell += QString("<br><span style='color:%1'>x&nbsp;%2</span>").arg(c.dim.name(), number(value / first, 3));
         cells << cell;
       }
       table.row(cells);

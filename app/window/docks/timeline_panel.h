@@ -26,6 +26,7 @@ class TimelinePanel : public Panel {
   void done(const QString& message);
 
  private:
+  QString file_name(const char* what) const;  // of the run that is shown
   void ask_trace();
   void ask_picture();
 

@@ -50,7 +50,7 @@ TimelineRows timeline_rows(const Timeline& timeline) {
   rows.lane.assign(n, 0);
   rows.lanes.assign(static_cast<std::size_t>(timeline.sms), 1);
   rows.duration = timeline.duration();
-  double busy_ns = 0;
+  double busy_ns = 0, busiest_ns = 0;
   std::size_t at = 0;
   for (int sm = 0; sm < timeline.sms; ++sm) {
     const std::size_t first = at;
@@ -67,6 +67,7 @@ TimelineRows timeline_rows(const Timeline& timeline) {
     std::unordered_map<std::int64_t, std::uint8_t> lane_of;
     std::vector<std::int64_t> lane_free;
     std::int64_t covered = 0;
+    double of_sm = 0;
     for (std::size_t k = first; k < at; ++k) {
       const Timeline::Span& span = timeline.spans[k];
       const auto [found, fresh] = lane_of.try_emplace(span.block, 0);
@@ -79,16 +80,25 @@ TimelineRows timeline_rows(const Timeline& timeline) {
         found->second = static_cast<std::uint8_t>(lane);
       }
       rows.lane[k] = found->second;
-      busy_ns += static_cast<double>(std::max<std::int64_t>(0, span.end_ns - std::max(covered, span.start_ns)));
+      of_sm += static_cast<double>(std::max<std::int64_t>(0, span.end_ns - std::max(covered, span.start_ns)));
       covered = std::max(covered, span.end_ns);
       rows.heads = std::max(rows.heads, span.head + 1), rows.rows = std::max(rows.rows, span.i + 1);
       rows.columns = std::max(rows.columns, span.j + 1);
     }
     rows.lanes[static_cast<std::size_t>(sm)] = static_cast<std::uint8_t>(lane_free.size());
+    busy_ns += of_sm, busiest_ns = std::max(busiest_ns, of_sm);
   }
+  if (busy_ns > 0) rows.uneven = busiest_ns * rows.busy_sms / busy_ns;
   rows.first.back() = at;
   if (rows.duration > 0 && timeline.sms > 0) rows.busy = busy_ns / (static_cast<double>(rows.duration) * timeline.sms);
   return rows;
+}
+
+double tick_step(double ns, double pixels, double label) {
+  const double least = ns * label / pixels, power = std::pow(10, std::floor(std::log10(least)));
+  for (const double times : {1.0, 2.0, 5.0})
+    if (power * times >= least) return power * times;
+  return power * 10;
 }
 
 TimelineView::TimelineView(QWidget* parent) : QWidget(parent) {
@@ -251,14 +261,8 @@ void TimelineView::draw(QPainter& painter, QSize size, const Colours& c) const {
     beside(at.rows.top() + y_of(sm + 0.5, at.rows.height()), (first ? "SM " : "") + QString::number(sm));
     first = false;
   }
-  // Ticks at 1, 2 or 5 times a power of ten.
-  double step = std::pow(10, std::floor(std::log10((to_ - from_) / 2)));
-  for (const double times : {1.0, 2.0, 5.0}) {
-    if ((to_ - from_) / (step * times) * 90 <= at.rows.width()) {
-      step *= times;
-      break;
-    }
-  }
+  const int label = metrics.horizontalAdvance(QString::fromUtf8("123456 µs")) * 5 / 4;
+  const double step = tick_step(to_ - from_, at.rows.width(), label);
   for (double ns = std::ceil(from_ / step) * step; ns <= to_; ns += step) {
     const double x = at.rows.left() + (ns - from_) / (to_ - from_) * at.rows.width();
     painter.setPen(c.border);

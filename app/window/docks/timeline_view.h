@@ -25,9 +25,13 @@ struct TimelineRows {
   std::int64_t duration = 0;                      // ns
   int busy_sms = 0;                               // that work at all
   double busy = 0;                                // share of SMs x time in which some tile is worked on
+  double uneven = 0;                              // busiest SM against the mean of those that work
   std::int64_t heads = 0, rows = 0, columns = 0;  // one more than the largest of each
 };
 TimelineRows timeline_rows(const Timeline& timeline);
+// Between the ticks of an axis of `ns` over `pixels`: the least 1, 2 or 5 times a power of ten that leaves each a
+// label.
+double tick_step(double ns, double pixels, double label);
 
 class TimelineView : public QWidget {
   Q_OBJECT

@@ -58,19 +58,6 @@ QString direction(const std::vector<TrafficLine>& lines, double TrafficBytes::*p
   return table.html();
 }
 
-// The run whose figures are shown, where it is not of what is on the stage.
-QString whose(const Document& document, const Run* run, const Colours& c) {
-  if (!run) return {};
-  const Report& report = run->report();
-  QString words = text(report.device).toHtmlEscaped() + ", " + text(run->saved.date);
-  if (run != document.runs().chosen().get()) return words;
-  const bool here = document.report() && run->problem() == document.problem() && report.recipe == document.recipe();
-  return here ? words
-              : words + QString(" <span style='color:%1'>not what is on the stage: %2 %3 x %4</span>")
-                            .arg(c.rescale.name(), text(name(report.recipe.algorithm)), grouped(report.recipe.Br),
-                                 grouped(report.recipe.Bc));
-}
-
 QString whole_run(const Document& document, const Run* run, const Colours& c) {
   const viz::StageData& stage = document.stage();
   const Report* report = run ? &run->report() : nullptr;
@@ -83,7 +70,7 @@ QString whole_run(const Document& document, const Run* run, const Colours& c) {
   const std::vector<TrafficLine> lines = traffic_table(shape, mask, recipe, moved.bytes, report);
 
   QString html = heading("Whole run", "bytes across the HBM boundary, all heads", c);
-  if (run) html += paragraph(whose(document, run, c), c.dim);
+  if (run) html += paragraph(whose(document, *run, c), c.dim);
   html += direction(lines, &TrafficBytes::read, "READ", c) + direction(lines, &TrafficBytes::written, "WRITTEN", c);
   QStringList reasons;
   for (const TrafficLine& line : lines)
@@ -99,7 +86,8 @@ QString whole_run(const Document& document, const Run* run, const Colours& c) {
     }
   for (const TrafficLine& line : lines)
     if (line.bytes && !line.against.empty() && line.against != "formula")
-      reasons << "* against " + text(line.against) + ": what the L2 holds is not read from DRAM again";
+      reasons << "* against " + text(line.against) + ": what the L2 holds does not cross DRAM again";
+  if (run && run->on_gpu() && report->gpu->measured) reasons << kColdAndWarm;
   if (!reasons.empty()) html += paragraph(reasons.join("<br>"), c.dim);
 
   const Moved elements = moved.elements.total();
@@ -133,10 +121,10 @@ QString comparison(const viz::StageData& stage, const Colours& c) {
   table.row({"saved by tiling", grouped(saving.by_tiling()), share(saving.by_tiling(), saving.standard)});
   table.row({"saved by tiles not visited", grouped(skipped), share(skipped, saving.standard)});
   if (mask > 0) table.row({"read more: the file's mask", grouped(mask), share(mask, saving.standard)});
-  table.row({"this run (counted)", grouped(saving.run), share(saving.run, saving.standard)}, true);
+  table.row({"what is on the stage (counted)", grouped(saving.run), share(saving.run, saving.standard)}, true);
   table.row({"I/O minimum (formula: Q, K, V, O once)", grouped(stage.minimum.elements.total()),
              share(stage.minimum.elements.total(), saving.standard)});
-  return heading("Against standard attention", "", c) + table.html();
+  return heading("Against standard attention", "of what is on the stage", c) + table.html();
 }
 
 QString operands(const viz::StageData& stage, const Colours& c) {
@@ -151,7 +139,7 @@ QString operands(const viz::StageData& stage, const Colours& c) {
   const Moved so_far = now.total(), total = all.total();
   table.row({"total", grouped(so_far.read), grouped(so_far.written), grouped(total.read), grouped(total.written)},
             true);
-  QString html = heading("Each operand", "bytes, counted, kernel units", c) + table.html();
+  QString html = heading("Each operand", "on the stage; bytes, counted, kernel units", c) + table.html();
   const Moved init = init_elements(stage.schedule->shape(), stage.schedule->recipe());
   if (init.total() > 0)
     html += paragraph(
@@ -171,7 +159,7 @@ QString chip(const viz::StageData& stage, const Colours& c) {
     total += buffer.bytes;
   }
   table.row({"total", grouped(total), ""}, true);
-  QString html = heading("On chip", "one thread block, formula", c) + table.html();
+  QString html = heading("On chip", "on the stage; one thread block, formula", c) + table.html();
   const Recipe& recipe = stage.schedule->recipe();
   if (recipe.algorithm == Algorithm::standard)
     html += paragraph("standard: idealised, no SRAM budget.", c.dim);

@@ -239,8 +239,8 @@ TEST_F(RunsTest, MemoryIsByFormulaUntilItIsMeasured) {
   add_gpu_run();
   EXPECT_TRUE(panel->view().groups()[0].source.contains("H200"));
   EXPECT_EQ(panel->view().groups()[0].beyond, 8'650'752);
-  // What counting took is no bar of the algorithm, and cuBLAS's workspace stands apart from the tensors.
-  EXPECT_EQ(panel->view().groups()[0].counters, 176);
+  // What measuring took is no bar of the algorithm, and cuBLAS's workspace stands apart from the tensors.
+  EXPECT_EQ(panel->view().groups()[0].measuring, 176);
   Recipe plain;
   plain.algorithm = Algorithm::standard;
   window_->apply([&](Document& d) { d.set_recipe(plain); });
@@ -251,8 +251,9 @@ TEST_F(RunsTest, MemoryIsByFormulaUntilItIsMeasured) {
   EXPECT_EQ(measured.beyond, 40'000'000);
   EXPECT_EQ(measured.workspace, kProductsWorkspaceBytes);
   for (const MemoryGroup& group : panel->view().groups())
-    for (const MemoryBar& bar : group.bars) EXPECT_NE(bar.what, "counters");
+    for (const MemoryBar& bar : group.bars) EXPECT_NE(bar.what, "measuring");
   const QString note = find<QLabel>("memory_note")->text();
+  EXPECT_EQ(note.count("Measuring took"), 1) << note.toStdString();
   EXPECT_TRUE(note.contains("32.0 MiB") && note.contains("no tensor of the algorithm")) << note.toStdString();
   EXPECT_TRUE(note.contains(number((40'000'000.0 - kProductsWorkspaceBytes) / 8'650'752, 3))) << note.toStdString();
 }

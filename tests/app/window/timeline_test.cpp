@@ -2,6 +2,7 @@
 #include <QLabel>
 #include <QMouseEvent>
 #include <QWheelEvent>
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -68,6 +69,17 @@ TEST_F(TimelineTest, ShowsIdleSmsAndTilesUnderThePointer) {
   EXPECT_EQ(view.from_ns(), 0);
   view.zoom(0.1, 0);  // not beyond everything
   EXPECT_EQ(view.to_ns(), static_cast<double>(timeline.duration()));
+}
+
+TEST(TimelineAxis, LeavesEachLabelItsPlace) {
+  for (const double pixels : {120.0, 270.0, 300.0, 1500.0})
+    for (double ns = 900; ns < 2e9; ns *= 1.31) {
+      const double step = tick_step(ns, pixels, 90), first = step / std::pow(10, std::floor(std::log10(step * 1.001)));
+      EXPECT_GE(step / ns * pixels, 90 * 0.999) << ns << ", " << pixels;
+      EXPECT_LE(step / ns * pixels, 2.5 * 90 * 1.001) << ns << ", " << pixels;
+      EXPECT_LE(std::min({std::abs(first - 1), std::abs(first - 2), std::abs(first - 5)}), 1e-6) << step;
+    }
+  EXPECT_DOUBLE_EQ(tick_step(1'784'800, 270, 90), 1'000'000);
 }
 
 TEST_F(TimelineTest, ZoomsInSmsToo) {
