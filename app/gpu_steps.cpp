@@ -132,7 +132,7 @@ GpuSteps::Found GpuSteps::seek(const Plan& plan, std::int64_t K, const std::stop
 #else
 
 struct GpuSteps::Impl {};
-GpuSteps::GpuSteps(int device, std::function<void(Map)>, std::shared_ptr<const std::atomic<bool>>) : device_(device) {}
+GpuSteps::GpuSteps(int device, std::function<void(Map)>, std::shared_ptr<const std::atomic<int>>) : device_(device) {}
 GpuSteps::~GpuSteps() = default;
 GpuSteps::Found GpuSteps::seek(const Plan&, std::int64_t, const std::stop_token&) {
   throw std::runtime_error("this build has no GPU half: the headers of CUDA 12.8 or newer were not there");
