@@ -72,21 +72,23 @@ __device__ inline void scores(float* S, const float* Q, const float* K) {
       Q, kPitch, [&](int k, int c) { return K[c * kPitch + k]; }, [&](int r, int c, float x) { S[r * BC + c] = x; });
 }
 
+// A cell of a mask of a file. Where rows or columns share it, it comes through L1: it is asked of the L2 once a tile.
+template <class T>
+__device__ inline auto load_cell(const flashscope::gpu::Plane& plane, int head, int r, int c) {
+  const T* cell = static_cast<const T*>(plane.data) + head * plane.head_stride + r * plane.row_stride +
+                  static_cast<long long>(c) * plane.col_stride;
+  return plane.row_stride == 0 || plane.col_stride == 0 ? load_through_l1(cell) : load(cell);
+}
+
 // A score scaled, with its bias, masked. Columns beyond the last key are masked whatever the convention.
 __device__ inline float masked(float x, bool& visible, const Arguments& a, int head, int r, int c) {
   visible = false;
   if (c >= a.Nk) return -infinity();
   visible = !BAND || (c - r >= a.band_lo && c - r < a.band_hi);
   x *= a.scale;
-  if (KEEP && visible) {
-    const unsigned char* plane = static_cast<const unsigned char*>(a.keep.data);
-    visible = load(plane + head * a.keep.head_stride + r * a.keep.row_stride +
-                   static_cast<long long>(c) * a.keep.col_stride) != 0;
-  }
+  if (KEEP) visible = load_cell<unsigned char>(a.keep, head, r, c) != 0 && visible;
   if (BIAS) {
-    const float* plane = static_cast<const float*>(a.bias.data);
-    const float bias =
-        load(plane + head * a.bias.head_stride + r * a.bias.row_stride + static_cast<long long>(c) * a.bias.col_stride);
+    const float bias = load_cell<float>(a.bias, head, r, c);
     if (bias == -infinity())
       visible = false;
     else

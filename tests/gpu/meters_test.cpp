@@ -120,5 +120,33 @@ TEST_F(Meters, masks_of_a_file_are_read_once_a_tile) {
     }
 }
 
+// Masks whose rows or columns broadcast, and one beside a band: what is counted is what the L2 was asked for.
+TEST_F(Meters, masks_that_broadcast_are_read_once_a_tile) {
+  constexpr std::int64_t N = 2048;
+  for (const DType type : {DType::bfloat16, DType::float32})
+    for (const auto& [rows, cols, causal] :
+         {std::tuple{std::int64_t{1}, N, false}, {N, std::int64_t{1}, false}, {N, N, true}})
+      for (const bool bias : {false, true}) {
+        Mask mask;
+        if (causal) mask.causal = Causal::top_left;
+        if (bias)
+          mask.bias = random_bias(1, rows, cols, 6);
+        else
+          mask.keep = random_keep(1, rows, cols, 5);
+        const auto problem = random_problem({4, 4, N, N, 64, 64, type}, 1, {}, mask);
+        Recipe recipe;
+        recipe.Br = 128, recipe.Bc = 64;
+        const Report report = measured(*problem, recipe);
+        const GpuFigures& gpu = *report.gpu;
+        if (!counters_may_be_read(gpu)) GTEST_SKIP() << gpu.not_measured;
+        SCOPED_TRACE(fmt::format("{} {} {} x {}", report.kernel, bias ? "bias" : "keep mask", rows, cols));
+        expect_counted(report);
+        const auto read = static_cast<double>(report.traffic.bytes.total().read);
+        fmt::print("{} {} {} x {}: read {:.0f} for {:.0f} ({:+.3f} %)\n", report.kernel, bias ? "bias" : "keep mask",
+                   rows, cols, gpu.measured->l2_read, read, 100 * (gpu.measured->l2_read / read - 1));
+        EXPECT_LE(std::abs(gpu.measured->l2_read - read), 0.02 * read);
+      }
+}
+
 }  // namespace
 }  // namespace flashscope::gpu
