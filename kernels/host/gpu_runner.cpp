@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <thread>
 #include <tuple>
@@ -45,6 +46,20 @@ Traffic read_counts(const DeviceMemory& counts, const Stream& stream) {
 }
 
 constexpr std::int64_t kMostSpans = 1 << 20;  // of a timeline, 40 MiB
+
+// Empty rows become zeros where no kernel sees to it: flash1 normalised in every tile has no finish, and standard's
+// second product makes NaN of P = 0 and a NaN of V. `suspects`: m or LSE of each row, -inf in those that are empty.
+template <class Value>
+void clear_empty_rows(Report& report, const Problem& problem, const std::vector<Value>& suspects) {
+  const Shape shape = problem.shape();
+  for (std::int64_t n = 0; n < shape.heads * shape.Nq; ++n) {
+    if (suspects[n] != -std::numeric_limits<Value>::infinity() ||
+        visible_keys(problem.mask, shape.Nq, shape.Nk, n / shape.Nq, n % shape.Nq) > 0)
+      continue;
+    std::fill_n(report.O.begin() + n * shape.dv, shape.dv, 0.0);
+    report.LSE[n] = -std::numeric_limits<double>::infinity();
+  }
+}
 
 // Spans in the order of SMs and time, times from the first start.
 Timeline read_timeline(const DeviceMemory& spans, const DeviceMemory& count, int sms, const Stream& stream) {
@@ -136,6 +151,7 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
     widen(download<float>(run.running_O(), stream), report.O);
     const std::vector<float> max = download<float>(run.m(), stream), sum = download<float>(run.l(), stream);
     for (std::size_t n = 0; n < max.size(); ++n) report.LSE.push_back(max[n] + std::log(sum[n]));
+    if (recipe.guard != Guard::none) clear_empty_rows(report, problem, max);
   } else {
     widen(download<float>(run.LSE(), stream), report.LSE);
     if (shape.type == DType::float32) {
@@ -146,6 +162,8 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
       report.O.reserve(bits.size());
       for (const std::uint16_t b : bits) report.O.push_back(to_float(b));
     }
+    if (recipe.algorithm == Algorithm::standard && recipe.guard != Guard::none && recipe.empty_row == EmptyRow::zero)
+      clear_empty_rows(report, problem, std::vector<double>(report.LSE.begin(), report.LSE.end()));
   }
 
   if (options.measure) {
@@ -162,6 +180,9 @@ Report run_on_gpu(const Problem& problem, const Recipe& recipe, const GpuRunOpti
       figures.measured = found.cold, figures.measured_warm = found.warm;
     } catch (const Missing& missing) {
       figures.not_measured = missing.what();
+    } catch (const GpuError& error) {  // no memory for what empties the L2, say: what was timed stands
+      if (cudaDeviceSynchronize() != cudaSuccess) throw;
+      figures.not_measured = error.what();
     }
   } else {
     figures.not_measured = "not asked for";

@@ -331,6 +331,40 @@ TEST_F(Kernels, bad_inputs_as_on_the_cpu) {
       }
 }
 
+// Rows that see no key stay as the policy has them, whatever is in Q, K and V.
+TEST_F(Kernels, empty_rows_beside_bad_inputs_as_on_the_cpu) {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const DType type : {DType::float32, DType::bfloat16})
+    for (const float bad : {std::nanf(""), inf})
+      for (int where = 0; where < 3; ++where)
+        for (const MaskApply apply : {MaskApply::select, MaskApply::add}) {
+          Shape shape{.heads = 2, .kv_heads = 1, .Nq = 80, .Nk = 48, .d = 32, .dv = 32, .type = type};
+          const auto clean = random_problem(shape, 9);
+          Tensor tensors[3] = {clean->Q(), clean->K(), clean->V()};
+          set(tensors[where], 0, 10, 3, bad);
+          Mask mask;
+          mask.causal = Causal::bottom_right;  // rows 0 to 31 are empty
+          const auto problem =
+              make_problem("bad", std::move(tensors[0]), std::move(tensors[1]), std::move(tensors[2]), {}, mask);
+          for (const Algorithm algorithm : {Algorithm::flash2, Algorithm::flash1, Algorithm::standard}) {
+            Recipe recipe;
+            recipe.algorithm = algorithm, recipe.Br = 32, recipe.Bc = 16, recipe.mask_apply = apply;
+            GpuRunOptions options = quick(KernelChoice::automatic);
+            options.check.kind = CheckRows::Kind::none;
+            RunOptions cpu;
+            cpu.check.kind = CheckRows::Kind::none;
+            SCOPED_TRACE(fmt::format("{} {} in {} {} {}", name(type), bad, "QKV"[where], name(algorithm), name(apply)));
+            const Report gpu = run_on_gpu(*problem, recipe, options), right = run_on_cpu(*problem, recipe, cpu);
+            EXPECT_EQ(gpu.nan_rows, right.nan_rows);
+            for (std::int64_t h = 0; h < 2; ++h)
+              for (std::int64_t r = 0; r < 32; ++r) {
+                EXPECT_EQ(gpu.LSE[h * 80 + r], -std::numeric_limits<double>::infinity()) << r;
+                for (std::int64_t e = 0; e < 32; ++e) EXPECT_EQ(gpu.O[(h * 80 + r) * 32 + e], 0) << r;
+              }
+          }
+        }
+}
+
 // What the pools measured: outputs alone for flash2, the running state with flash1.
 TEST_F(Kernels, memory_is_measured) {
   Shape shape{.heads = 16, .kv_heads = 16, .Nq = 4096, .Nk = 4096, .d = 64, .dv = 64, .type = DType::bfloat16};
