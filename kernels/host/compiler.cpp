@@ -134,8 +134,19 @@ const EntryFigures& Compiled::entry(std::string_view name) const {
   throw std::out_of_range(fmt::format("no entry function {}", name));
 }
 
-Compiled compile(const KernelCode& code, const std::string& architecture, const CompileOptions& options) {
+std::string nearest_architecture(const std::string& wanted, const std::vector<int>& known) {
+  const int number = std::stoi(wanted.substr(3));
+  int nearest = 0;
+  for (const int other : known)
+    if (other / 10 == number / 10 && other <= number) nearest = std::max(nearest, other);
+  if (nearest == 0)
+    throw Missing(fmt::format("this CUDA's run-time compiler does not know {}: install a newer CUDA Toolkit", wanted));
+  return nearest == number ? wanted : fmt::format("sm_{}", nearest);
+}
+
+Compiled compile(const KernelCode& code, const std::string& device_architecture, const CompileOptions& options) {
   const Nvrtc& n = nvrtc();
+  const std::string architecture = nearest_architecture(device_architecture, n.architectures);
   const std::string source = source_text(code.file, options);
   std::vector<std::string> headers;
   std::vector<const char*> header_texts, header_names(kHeaders.begin(), kHeaders.end()), words;

@@ -51,6 +51,10 @@ struct CompileOptions {
   std::function<std::string(const std::string& file)> source;
 };
 
+// What to compile for, where a device is `wanted` ("sm_121") and the compiler knows `known` (80, 86, ...): that, or the
+// nearest below it of the same generation, whose code it runs. Throws Missing where there is none.
+std::string nearest_architecture(const std::string& wanted, const std::vector<int>& known);
+
 // architecture: "sm_80". Throws Missing, CompileError.
 Compiled compile(const KernelCode& code, const std::string& architecture, const CompileOptions& options = {});
 

@@ -52,6 +52,12 @@ Nvrtc open_nvrtc() {
   if (major < kOldestMajor || (major == kOldestMajor && minor < kOldestMinor))
     throw Missing(fmt::format("{} is too old ({}, at least {}.{} is needed): {}", what, n.version_text, kOldestMajor,
                               kOldestMinor, remedy));
+  library.find(n.get_num_supported_archs, "nvrtcGetNumSupportedArchs");
+  library.find(n.get_supported_archs, "nvrtcGetSupportedArchs");
+  int count = 0;
+  n.get_num_supported_archs(&count);
+  n.architectures.resize(static_cast<std::size_t>(count));
+  n.get_supported_archs(n.architectures.data());
   return n;
 }
 

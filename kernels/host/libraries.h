@@ -7,6 +7,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "kernels/host/errors.h"
 
@@ -40,7 +41,10 @@ struct Nvrtc {
   decltype(&nvrtcGetProgramLog) get_program_log;
   decltype(&nvrtcGetCUBINSize) get_cubin_size;
   decltype(&nvrtcGetCUBIN) get_cubin;
-  std::string version_text;  // "13.0"
+  decltype(&nvrtcGetNumSupportedArchs) get_num_supported_archs;
+  decltype(&nvrtcGetSupportedArchs) get_supported_archs;
+  std::string version_text;        // "13.0"
+  std::vector<int> architectures;  // that it compiles for: 80, 86, ...
 };
 const Nvrtc& nvrtc();  // throws Missing, also where it is older than 12.8
 

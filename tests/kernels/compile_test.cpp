@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <tuple>
 
 #include "engine/error.h"
 #include "kernels/host/compiler.h"
@@ -57,9 +58,13 @@ std::vector<Item> menu() {
           band ? Spills{20, 12, 48, 48} : Spills{20, 20, 44, 0});
     }
   // Masks of a file, at the sizes that a plan takes.
-  for (const int d : {64, 128})
-    for (const auto& [keep, bias] : {std::pair{1, 0}, {0, 1}, {1, 1}})
-      add("flash2_mma.cu", {{"BR", 128}, {"D", d}, {"DV", d}, {"KEEP", keep}, {"BIAS", bias}});
+  const std::tuple<int, int, Spills> files[] = {
+      {1, 0, {64, 60, 0, 0}}, {0, 1, {228, 208, 148, 148}}, {1, 1, {68, 68, 48, 28}}};
+  for (const auto& [keep, bias, spills] : files) {
+    add("flash2_mma.cu", {{"BR", 128}, {"KEEP", keep}, {"BIAS", bias}});
+    add("flash2_mma.cu", {{"BR", 128}, {"KEEP", keep}, {"BIAS", bias}, {"BAND", 1}, {"MIN_BLOCKS", 3}});
+    add("flash2_mma.cu", {{"BR", 128}, {"D", 128}, {"DV", 128}, {"KEEP", keep}, {"BIAS", bias}}, spills);
+  }
   // Three blocks an SM, as a plan under a causal mask asks for: 168 registers a thread.
   add("flash2_mma.cu", {{"BAND", 1}, {"BR", 128}, {"MIN_BLOCKS", 3}}, {16, 0, 40, 0});
   for (const int d : {32, 96, 128}) add("flash2_mma.cu", {{"D", d}, {"DV", d}, {"BAND", 1}});
@@ -145,6 +150,19 @@ TEST(Compiler, errors_name_file_line_and_text) {
     EXPECT_NE(what.find("x = no_such_name;"), what.npos) << what;
     EXPECT_NE(what.find("BR=48"), what.npos) << what;
   }
+}
+
+// A chip that is newer than the compiler runs the code of an older one of its generation.
+TEST(Compiler, finds_an_architecture_that_it_knows) {
+  const std::vector<int> known{75, 80, 86, 87, 89, 90, 100, 120};
+  EXPECT_EQ(nearest_architecture("sm_86", known), "sm_86");
+  EXPECT_EQ(nearest_architecture("sm_90a", known), "sm_90a");
+  EXPECT_EQ(nearest_architecture("sm_103", known), "sm_100");
+  EXPECT_EQ(nearest_architecture("sm_121", known), "sm_120");
+  EXPECT_EQ(nearest_architecture("sm_88", known), "sm_87");
+  EXPECT_THROW(nearest_architecture("sm_130", known), Missing);
+  for (const char* architecture : kArchitectures)
+    EXPECT_EQ(nearest_architecture(architecture, nvrtc().architectures), architecture);
 }
 
 TEST(Compiler, spills_are_reported) {
