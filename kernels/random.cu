@@ -2,7 +2,9 @@
 // a function of (seed, n) alone, so that inputs of any size are made where they are needed and none is sent there.
 //
 // Philox4x32-10 (Salmon et al. 2011): four words a block; Box-Muller in float64 on each half of it; rounded to the
-// type. Constant: TYPE, 0 float32, 1 float16, 2 bfloat16.
+// type. A thread takes blocks of four: (seed, n) -> 4 words -> elements 4 n .. 4 n + 3.
+//
+// Traffic, in elements: what is written, each once. Constant: TYPE, 0 float32, 1 float16, 2 bfloat16.
 using u32 = unsigned int;
 using u64 = unsigned long long;
 

@@ -1,5 +1,8 @@
 // What goes before a measurement.
 //
+//      sweep, kernel, sweep            counters: the kernel begins cold, its written lines are pushed out
+//      spin ... timed launches         time: the host has submitted all of them before the first begins
+//
 // sweep reads memory once and writes none: it leaves the L2 full of clean lines of a buffer that nobody needs.
 //
 // Before a measurement it makes the cache cold; after a kernel, in the same measurement, it pushes that kernel's

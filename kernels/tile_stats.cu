@@ -8,6 +8,8 @@
 //          ├────┼────┼────┤               the end is known once the row's LSE is.
 //          │    │    │    │
 //
+// Traffic, in elements: Q once, K twice and V once of every tile visited, by each row of it, through L1; not measured.
+//
 // A cell covers scale_i x scale_j tiles. Constant: DOUBLE.
 #include "step.cuh"
 

@@ -7,6 +7,9 @@
 //      Q_i │ from -> start (m, l, O)  │ S  P     │   start: the state before the tile; m, l, O, alpha, ...: the state
 //          └──────────────────────────┴──────────┘   after the verb. One warp a row; rows know nothing of each other.
 //
+// Traffic, in elements: what the range reads, bc (d + dv) a tile, and what is left for the screen; neither is measured,
+// and loads keep L1 on.
+//
 // Any algorithm, guard, order and mask of the engine, and the defects of its fold, in its own arithmetic: see step.cuh
 // and step_plan.cpp, which refuses the others. Constant: DOUBLE.
 #include "step.cuh"

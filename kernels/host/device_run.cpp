@@ -190,7 +190,8 @@ GpuFigures DeviceRun::time(const Timing& timing, const std::stop_token& stop,
   const LaunchPlan& plan = kernel_.plan();
   const EntryFigures& compiled = kernel_.figures();
   GpuFigures figures;
-  figures.median = seconds[seconds.size() / 2], figures.fastest = seconds.front(), figures.slowest = seconds.back();
+  figures.median = (seconds[(seconds.size() - 1) / 2] + seconds[seconds.size() / 2]) / 2;
+  figures.fastest = seconds.front(), figures.slowest = seconds.back();
   figures.repeats = repeats, figures.input_sets = static_cast<int>(inputs_.size());
   figures.l2_bytes = device_.limits.l2_bytes;
   figures.flops = 2.0 * static_cast<double>(shape_.heads * shape_.Nq) * static_cast<double>(shape_.Nk) *

@@ -1,5 +1,5 @@
-// Stepping on a GPU: any step of any recipe of the engine, by tile_step, its buffers left on the device for the screen;
-// and the whole tile map by tile_stats. The same numbers as the engine's trace and scan.
+// Stepping on a GPU: any step of nearly any recipe (step_plan refuses the others), by tile_step, its buffers left on
+// the device for the screen; and the whole tile map by tile_stats. The same numbers as the engine's trace and scan.
 //
 // A sequence of launches on one stream, complete when a call returns. Not thread-safe: it belongs to the GPU's thread
 // (GpuWorker). What it returns is immutable, keeps what it needs alive, and may be read from any thread.

@@ -72,11 +72,14 @@ void GpuWorker::run(const Entry& entry, const std::stop_token& stop) {
     // Only where a call that cannot fail fails again is the context lost.
     if (cudaDeviceSynchronize() != cudaSuccess) {
       const std::string reason = error.what();
+      std::deque<Entry> dropped;  // as in cancel()
       {
         const std::lock_guard lock(mutex_);
         disabled_ = reason;
-        waiting_.clear();
+        dropped.swap(waiting_);
       }
+      for (const Entry& waited : dropped)
+        if (waited.failed) waited.failed(reason);
       if (on_disabled_) on_disabled_(reason);
     }
     if (entry.failed) entry.failed(error.what());

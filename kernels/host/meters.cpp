@@ -115,7 +115,8 @@ class Host {
     p.profilerType = CUPTI_PROFILER_TYPE_RANGE_PROFILER;
     p.pChipName = chip.c_str();
     p.pCounterAvailabilityImage = availability;
-    FLASHSCOPE_CUPTI(cupti().host_initialize(&p));
+    if (cupti().host_initialize(&p) != CUPTI_SUCCESS)
+      throw Missing(fmt::format("CUPTI does not know the counters of the chip {}: a newer CUDA Toolkit may", chip));
     host_ = p.pHostObject;
   }
   ~Host() {
@@ -211,7 +212,8 @@ Counters find_counters(const std::string& chip, const std::uint8_t* availability
       throw Missing(fmt::format("the chip {} has no counter {}: a newer CUPTI may know it", chip, choices.front()));
   }
   Host all(chip, availability);
-  if (!all.add(pointers(found.names))) throw Missing(fmt::format("the counters of {} cannot be read together", chip));
+  if (!all.add(pointers(found.names)))
+    throw Missing(fmt::format("the counters of {} cannot be read together: a newer CUDA Toolkit may", chip));
   found.passes = passes_of(all.config());
   return found;
 }
@@ -239,7 +241,10 @@ class RangeProfiler {
     support.api = CUPTI_PROFILER_RANGE_PROFILING;
     FLASHSCOPE_CUPTI(cupti().device_supported(&support));
     if (support.isSupported != CUPTI_PROFILER_CONFIGURATION_SUPPORTED)
-      throw Missing("the hardware's counters cannot be read: this GPU or its configuration does not support it");
+      throw Missing(
+          "the hardware's counters cannot be read: this GPU or its configuration (a virtual GPU, MIG) does not support "
+          "it; "
+          "use a whole one");
     auto chip = FLASHSCOPE_SIZED(CUpti_Device_GetChipName_Params);
     chip.deviceIndex = static_cast<std::size_t>(device);
     FLASHSCOPE_CUPTI(cupti().get_chip_name(&chip));
