@@ -82,7 +82,8 @@ LaunchPlan plan_launch(const Problem& problem, const Recipe& recipe, KernelChoic
   define("TYPE", shape.type == DType::float32 ? 0 : shape.type == DType::float16 ? 1 : 2);
   define("BAND", mask.causal != Causal::none || mask.window ? 1 : 0);
   const bool hides = !mask.rules.lengths.empty() || mask.rules.documents || mask.lifted();
-  define("KEEP", mask.keep || hides ? 1 : 0), define("BIAS", mask.adds() ? 1 : 0);
+  const bool keeps = mask.keep || hides, adds = mask.adds();
+  define("KEEP", keeps ? 1 : 0), define("BIAS", adds ? 1 : 0);
   define("MASK_ADD", recipe.mask_apply == MaskApply::add ? 1 : 0);
   define("REVERSE", recipe.order == Order::reverse ? 1 : 0);
   define("SKIP_NONE", recipe.skip == Skip::none ? 1 : 0);
@@ -111,10 +112,12 @@ LaunchPlan plan_launch(const Problem& problem, const Recipe& recipe, KernelChoic
     int stages = blocks_per_sm(2) >= std::min<std::int64_t>(2, blocks_per_sm(1)) ? 2 : 1;
     if (tuning.stages > 0) stages = tuning.stages;
     // Where a thread's scores and O take half its registers, a third block evens out the work that a mask leaves
-    // uneven.
+    // uneven. Not beside cells of a mask: with 168 registers a thread those spill hundreds of bytes.
     const std::int64_t accumulators = (Bc + dv) / 2 * (Br / (16 * warps));
-    int min_blocks =
-        mask.causal != Causal::none && warps == 4 && accumulators <= 128 && blocks_per_sm(stages) >= 3 ? 3 : 1;
+    int min_blocks = mask.causal != Causal::none && !keeps && !adds && warps == 4 && accumulators <= 128 &&
+                             blocks_per_sm(stages) >= 3
+                         ? 3
+                         : 1;
     if (tuning.min_blocks > 0) min_blocks = tuning.min_blocks;
     define("WARPS", warps), define("STAGES", stages), define("MIN_BLOCKS", min_blocks);
     plan.threads = 32 * warps, plan.blocks = shape.heads * Tr;

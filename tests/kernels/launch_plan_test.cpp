@@ -100,6 +100,9 @@ TEST(LaunchPlan, its_text_tells_launches_apart) {
   EXPECT_THAT(launch_text(point, {}, other), HasSubstr(" MIN_BLOCKS=1"));
   other = h200, other.l2_bytes = 4 << 20;
   EXPECT_THAT(launch_text(point, {}, other), Not(HasSubstr(" together 16")));
+  MeasuredPoint keeps = point;
+  keeps.mask.rules.lengths = {4000};
+  EXPECT_THAT(launch_text(keeps, {}, h200), AllOf(HasSubstr(" KEEP=1"), HasSubstr(" MIN_BLOCKS=1")));
   EXPECT_THAT(launch_text(point, KernelChoice::simple, h200), HasSubstr("flash2_simple"));
   point.recipe.Br = 7;
   EXPECT_THAT(launch_text(point, KernelChoice::mma, h200), HasSubstr("multiples of 16"));
