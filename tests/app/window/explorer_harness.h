@@ -24,6 +24,8 @@ class ExplorerTest : public WindowTest {
   void open() {
     trigger("view.explorer");
     ASSERT_TRUE(shown());
+    // Else keys are taken as shortcuts of the main window.
+    ASSERT_TRUE(wait_until([this] { return explorer().isActiveWindow(); }));
   }
   ExplorerWindow& explorer() { return *find<ExplorerWindow>("explorer"); }
   bool shown() {
