@@ -44,7 +44,7 @@ QString run_brief(const Report& report) {
 
 QString whose(const Document& document, const Run& run, const Colours& c) {
   const Report& report = run.report();
-  const QString words = text(report.device).toHtmlEscaped() + ", " + text(run.saved.date);
+  QString words = text(report.device).toHtmlEscaped() + ", " + text(run.saved.date);
   const viz::StageData& stage = document.stage();
   const bool here = run.problem() == document.problem() && stage.schedule && report.recipe == stage.schedule->recipe();
   if (here) return words;
