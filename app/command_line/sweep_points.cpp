@@ -464,7 +464,7 @@ Chart make_chart(const Swept& swept) {
       const auto l2 = static_cast<double>(swept.measured->on.l2_bytes);
       chart.marks.push_back(
           {true, rows_that_fill(l2, first.problem->shape),
-           fmt::format("K and V as large as the L2, {} [formula]", bytes_text(swept.measured->on.l2_bytes))});
+           fmt::format("K and V fill the L2, {} [formula]", bytes_text(swept.measured->on.l2_bytes))});
     }
     if (name == "n" && swept.varied.size() == 1) add_floor(chart, swept.points);
   } else {

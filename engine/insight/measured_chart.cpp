@@ -147,7 +147,7 @@ void mark_l2(Chart& chart, const Shape& shape, double bytes, const std::string& 
   const auto [low, high] = extent(chart, true);
   if (N < low || N > high) return;
   chart.marks.push_back(
-      {true, N, fmt::format("K and V as large as the L2 of {}, {:.0f} MiB [formula]", whose, bytes / (1 << 20))});
+      {true, N, fmt::format("K and V fill the L2 of {}, {:.0f} MiB [formula]", whose, bytes / (1 << 20))});
 }
 
 void add_measured(Chart& chart, Along along, const CurveProblem& problem, const MeasuredSweep& sweep) {
