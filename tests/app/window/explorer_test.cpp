@@ -304,8 +304,7 @@ TEST_F(MeasuredTest, PointsStandOnTheCurvesTheRooflineAndTheAdvice) {
   EXPECT_EQ(series("flash2, 128 x 64: L2 to SM")->origin, "measured");
   ASSERT_TRUE(series("flash2, 128 x 64: DRAM"));
   EXPECT_TRUE(std::any_of(chart().marks.begin(), chart().marks.end(), [](const ChartMark& mark) {
-    return mark.label.find("K and V fill the L2 of H200, 60 MiB [formula]") != mark.label.npos &&
-           mark.at == 15360;
+    return mark.label.find("K and V fill the L2 of H200, 60 MiB [formula]") != mark.label.npos && mark.at == 15360;
   }));
   choose("colour", kGaugeRow + static_cast<int>(Gauge::seconds));
   EXPECT_EQ(chart().name, "measured-against-n");
