@@ -8,9 +8,14 @@
 
 namespace flashscope::window {
 
-Table::Table(const Colours& colours, const QStringList& head) : colours_(colours) {
+Table::Table(const Colours& colours, const QStringList& head) : colours_(colours), columns_(head.size()) {
   html_ = "<table width='100%' cellspacing='0' cellpadding='3'>";
   add(head, colours.dim, colours.dim, false);
+}
+
+Table& Table::over(const QString& label) {
+  html_ += QString("<tr><td colspan='%1' style='color:%2'>%3</td></tr>").arg(columns_).arg(colours_.dim.name(), label);
+  return *this;
 }
 
 Table& Table::row(const QStringList& cells, bool strong) {

@@ -17,11 +17,14 @@ class Table {
   Table& row(const QStringList& cells, bool strong = false);
   // The last cell in a colour of its own.
   Table& row(const QStringList& cells, const QColor& last);
+  // A label over the whole width, above its row: where many columns leave it no room beside them.
+  Table& over(const QString& label);
   QString html() const { return html_ + "</table>"; }
 
  private:
   void add(const QStringList& cells, const QColor& colour, const QColor& last, bool strong);
   Colours colours_;
+  qsizetype columns_;
   QString html_;
 };
 

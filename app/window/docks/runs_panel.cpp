@@ -240,7 +240,9 @@ void RunsPanel::compare() {
     }
     Table table(c, heads);
     for (const Row& row : rows()) {
-      QStringList cells{row.label};
+      const bool beside = runs.size() == 1;
+      if (!beside) table.over(row.label);
+      QStringList cells{beside ? row.label : ""};
       const double first = row.value(runs[0]->report());
       for (std::size_t n = 0; n < runs.size(); ++n) {
         const double value = row.value(runs[n]->report());
