@@ -13,6 +13,9 @@
 namespace flashscope::command_line {
 namespace {
 
+constexpr const char *kCold = "cold: a read-only sweep of 4 x L2 before each pass",
+                     *kWarm = "warm: the same run before each pass";
+
 std::int64_t whole(double value) { return static_cast<std::int64_t>(std::llround(value)); }
 
 Json json_of(const ErrorReport& error, std::int64_t first_head) {
@@ -117,9 +120,9 @@ Json traffic_json(const ReportView& view) {
     object["counted"]["in_kernel"] = report.gpu->counted ? command_line::json_of(*report.gpu->counted) : Json();
   object["measured"] = object["measured_warm"] = nullptr;
   if (report.gpu && report.gpu->measured) {
-    object["measured"] = json_of(*report.gpu->measured, "cold: a read-only sweep of 4 x L2 before each pass");
+    object["measured"] = json_of(*report.gpu->measured, kCold);
     if (report.gpu->measured_warm)
-      object["measured_warm"] = json_of(*report.gpu->measured_warm, "warm: the same run before each pass");
+      object["measured_warm"] = json_of(*report.gpu->measured_warm, kWarm);
     else
       object["warm_reason"] = "not measured in this run";
   } else {
@@ -222,8 +225,7 @@ std::string traffic_text(const ReportView& view) {
                 grouped(whole(line.bytes->written)),
                 compared ? difference_text(line.bytes->written, line.baseline.written) : "", std::move(from)});
   }
-  if (report.gpu && report.gpu->measured)
-    reasons += "  cold: a read-only sweep of 4 x L2 before each pass; warm: the same run before each pass\n";
+  if (report.gpu && report.gpu->measured) reasons += fmt::format("  {}; {}\n", kCold, kWarm);
   return "\nHBM traffic, bytes (kernel units), against the formula\n" + table.text() + reasons;
 }
 

@@ -242,9 +242,8 @@ class RangeProfiler {
     FLASHSCOPE_CUPTI(cupti().device_supported(&support));
     if (support.isSupported != CUPTI_PROFILER_CONFIGURATION_SUPPORTED)
       throw Missing(
-          "the hardware's counters cannot be read: this GPU or its configuration (a virtual GPU, MIG) does not support "
-          "it; "
-          "use a whole one");
+          "the hardware's counters cannot be read: this GPU or its configuration does not support it; use a whole "
+          "one (no virtual GPU, no MIG)");
     auto chip = FLASHSCOPE_SIZED(CUpti_Device_GetChipName_Params);
     chip.deviceIndex = static_cast<std::size_t>(device);
     FLASHSCOPE_CUPTI(cupti().get_chip_name(&chip));

@@ -14,6 +14,7 @@ TEST(Timeline, chrome_trace_has_a_row_for_every_sm_and_the_tile_of_every_span) {
   EXPECT_EQ(timeline.duration(), 2032);
   const nlohmann::json trace = nlohmann::json::parse(chrome_trace(timeline, "a \"GPU\"", "flash2, \"N\" 8"));
   EXPECT_EQ(trace["otherData"]["lost_spans"], 7);
+  EXPECT_EQ(trace["otherData"]["run"], "flash2, \"N\" 8");
   const nlohmann::json& events = trace["traceEvents"];
   ASSERT_EQ(events.size(), 1 + 3 + 2u);
   EXPECT_EQ(events[0]["args"]["name"], "a \"GPU\"");

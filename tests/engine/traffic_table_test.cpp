@@ -64,6 +64,24 @@ TEST(TrafficTable, TheSourcesOfAMeasuredRunSideBySide) {
   EXPECT_EQ(warm_dram.against, "");
 }
 
+// The running O, m and l are float32, whatever the problem's type; normalised at the end, O and LSE go out besides.
+TEST(TrafficTable, TheRunningStateOfFlash1CrossesDramToo) {
+  const Report report = measured_on_h200();
+  constexpr double rows = 16 * 4096, inputs = 3 * rows * 64 * 2, running = rows * (64 + 2) * 4;
+  const std::vector<TrafficLine> each = table(Algorithm::flash1, &report);
+  const TrafficLine& dram = find(each, "DRAM");
+  EXPECT_EQ(dram.against, "Q, K, V and the running O, m, l once");
+  EXPECT_EQ(dram.baseline.read, inputs + running);
+  EXPECT_EQ(dram.baseline.written, running);
+  Recipe recipe;
+  recipe.algorithm = Algorithm::flash1, recipe.Br = 128, recipe.Bc = 64, recipe.normalise = Normalise::end;
+  const Mask mask;
+  const std::vector<TrafficLine> end =
+      traffic_table(kShape, &mask, recipe, counted(Schedule(kShape, {}, recipe)).bytes, &report);
+  EXPECT_EQ(find(end, "DRAM").baseline.read, inputs + running);
+  EXPECT_EQ(find(end, "DRAM").baseline.written, running + rows * 64 * 2 + rows * 4);
+}
+
 TEST(TrafficTable, StandardsReReadsAreALineOfTheirOwn) {
   Report report = measured_on_h200();
   Recipe standard;

@@ -89,6 +89,13 @@ TEST_F(Meters, every_kernel_moves_what_the_formula_says) {
   }
 }
 
+// Four heads of N x N under masks of a file, in the tile that a plan takes.
+Report measured_under(const Mask& mask, DType type, std::int64_t N) {
+  Recipe recipe;
+  recipe.Br = 128, recipe.Bc = 64;
+  return measured(*random_problem({4, 4, N, N, 64, 64, type}, 1, {}, mask), recipe);
+}
+
 // A keep mask, a bias or both, of a file: each cell crosses once a tile, a byte or a float.
 TEST_F(Meters, masks_of_a_file_are_read_once_a_tile) {
   constexpr std::int64_t N = 4096;
@@ -99,10 +106,7 @@ TEST_F(Meters, masks_of_a_file_are_read_once_a_tile) {
       Mask mask;
       if (files & 1) mask.keep = keep;
       if (files & 2) mask.bias = bias;
-      const auto problem = random_problem({4, 4, N, N, 64, 64, type}, 1, {}, mask);
-      Recipe recipe;
-      recipe.Br = 128, recipe.Bc = 64;
-      const Report report = measured(*problem, recipe);
+      const Report report = measured_under(mask, type, N);
       const GpuFigures& gpu = *report.gpu;
       if (!counters_may_be_read(gpu)) GTEST_SKIP() << gpu.not_measured;
       SCOPED_TRACE(report.kernel + (files & 1 ? " keep mask" : "") + (files & 2 ? " bias" : ""));
@@ -114,7 +118,7 @@ TEST_F(Meters, masks_of_a_file_are_read_once_a_tile) {
                  files & 1 ? " keep mask" : "", files & 2 ? " bias" : "", gpu.measured->l2_read, read,
                  100 * (gpu.measured->l2_read / read - 1), gpu.spill_stores);
       EXPECT_LE(std::abs(gpu.measured->l2_read - read), 0.02 * read) << gpu.measured->l2_read;
-      const double spilled = most_spilled(gpu, Schedule(problem->shape(), mask, recipe).tiles());
+      const double spilled = most_spilled(gpu, Schedule(report.shape, mask, report.recipe).tiles());
       EXPECT_GE(gpu.measured->l2_written, 0.9995 * written);
       EXPECT_LE(gpu.measured->l2_written, 1.0005 * written + spilled);
     }
@@ -133,10 +137,7 @@ TEST_F(Meters, masks_that_broadcast_are_read_once_a_tile) {
           mask.bias = random_bias(1, rows, cols, 6);
         else
           mask.keep = random_keep(1, rows, cols, 5);
-        const auto problem = random_problem({4, 4, N, N, 64, 64, type}, 1, {}, mask);
-        Recipe recipe;
-        recipe.Br = 128, recipe.Bc = 64;
-        const Report report = measured(*problem, recipe);
+        const Report report = measured_under(mask, type, N);
         const GpuFigures& gpu = *report.gpu;
         if (!counters_may_be_read(gpu)) GTEST_SKIP() << gpu.not_measured;
         SCOPED_TRACE(fmt::format("{} {} {} x {}", report.kernel, bias ? "bias" : "keep mask", rows, cols));

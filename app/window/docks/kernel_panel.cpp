@@ -4,6 +4,7 @@
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QVBoxLayout>
+#include <algorithm>
 #include <cmath>
 
 #include "app/window/docks/run_words.h"
@@ -108,7 +109,7 @@ QString counter_facts(const GpuFigures& gpu, const Colours& c) {
   QString html = heading("Counters", QString("measured, %1 passes").arg(gpu.measured->passes), c) + table.html() +
                  paragraph(kColdAndWarm, c.dim);
   if (gpu.measured->seconds)
-    html += paragraph("The profiler runs each launch alone: its duration is longer than the median above.", c.dim);
+    html += paragraph("The profiler runs each launch alone; the median above is of launches in a row.", c.dim);
   if (std::max(gpu.measured->l2_hit_percent, gpu.measured_warm ? gpu.measured_warm->l2_hit_percent : 0) > 100)
     html += paragraph("L2 hits above 100 %: as the hardware's counter gives it.", c.dim);
   if (gpu.measured->dram_written_idle)

@@ -40,6 +40,16 @@ TEST(TimelineRows, LanesAreBlocksSideBySide) {
   EXPECT_LE(rows.busy, 0.5);  // four of eight
 }
 
+TEST(TimelineRows, TellHowUnevenTheLoadIs) {
+  Timeline timeline;
+  timeline.sms = 3;
+  timeline.spans = {{0, 0, 0, 0, 0, 0, 300}, {2, 1, 0, 1, 0, 0, 60}, {2, 2, 0, 2, 0, 40, 100}};  // 40 to 60: two blocks
+  const TimelineRows rows = timeline_rows(timeline);
+  EXPECT_DOUBLE_EQ(rows.uneven, 300 / 200.);  // 300 and 100 ns, of the two SMs that work
+  EXPECT_DOUBLE_EQ(rows.busy, 400. / 900);
+  EXPECT_EQ(timeline_rows(Timeline{}).uneven, 0);
+}
+
 class TimelineTest : public WindowTest {
  protected:
   void SetUp() override {
